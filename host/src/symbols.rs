@@ -59,6 +59,7 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
         disks: Vec::new(),
         root: None,
         shares: Vec::new(),
+        gdb: None,
         extra: Vec::new(),
     };
     let command = ["cat", "/proc/kallsyms"].map(String::from);

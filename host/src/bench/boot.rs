@@ -176,6 +176,7 @@ pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine
         disks: Vec::new(),
         root: None,
         shares: Vec::new(),
+        gdb: None,
         extra: Vec::<OsString>::new(),
     }
 }

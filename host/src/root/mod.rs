@@ -8,6 +8,7 @@
 pub mod busybox;
 pub mod elf;
 mod live;
+mod progress;
 mod sources;
 mod tree;
 
@@ -201,9 +202,14 @@ pub fn prepare(
     let cache = paths.cache("initramfs")?;
     let file = cache.join(format!("{}.cpio", tree.fingerprint()?));
     if !file.is_file() {
-        let mut to = BufWriter::new(tempfile::NamedTempFile::new_in(&cache)?);
+        let new = tempfile::NamedTempFile::new_in(&cache)?;
+        let bar = progress::of("packing the guest's files", size);
+        let mut to = BufWriter::new(bar.wrap_write(new.as_file()));
         tree.write(&mut to)?;
-        to.into_inner()?.persist(&file)?;
+        to.flush()?;
+        bar.finish_and_clear();
+        drop(to);
+        new.persist(&file)?;
         drop_old(&cache)?;
     }
     Ok(file)
@@ -317,9 +323,15 @@ mod tests {
             root: Some("root"),
             ..Job::default()
         };
-        let wanted = b"mode\0pipes\0cwd\0/a\xff\0hostname\0darter\0input\0none\0module\0a.ko\0module\0b.ko\0root\0root\0\
-                       uid\01000\0gid\0100\0group\04\0group\024\0umask\027\0";
-        assert_eq!(job.encode().unwrap(), wanted);
+        let shown = job
+            .encode()
+            .unwrap()
+            .iter()
+            .map(|byte| if *byte == 0 { b'|' } else { *byte })
+            .collect::<Vec<_>>();
+        let wanted = b"mode|pipes|cwd|/a\xff|hostname|darter|input|none|module|a.ko|module|b.ko|root|root|\
+                       uid|1000|gid|100|group|4|group|24|umask|27|";
+        assert_eq!(shown, wanted);
     }
 
     #[test]

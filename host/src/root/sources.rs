@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::elf;
 use super::tree::{Data, Entry, Kind, Tree};
+use super::{elf, progress};
 
 /// A file or folder for the guest, as `--add SRC[:DST]` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,8 +176,11 @@ fn decompressed(path: &Path, cache: &Path) -> Result<PathBuf> {
     let plain = cache.join(key);
     if !plain.is_file() {
         let mut to = tempfile::NamedTempFile::new_in(cache)?;
-        std::io::copy(&mut flate2::read::MultiGzDecoder::new(File::open(path)?), &mut to)
+        let bar = progress::of("unpacking the archive", about.len());
+        let from = bar.wrap_read(File::open(path)?);
+        std::io::copy(&mut flate2::read::MultiGzDecoder::new(from), &mut to)
             .with_context(|| format!("cannot unpack {}", path.display()))?;
+        bar.finish_and_clear();
         to.persist(&plain)?;
     }
     Ok(plain)

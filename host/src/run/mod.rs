@@ -3,6 +3,7 @@
 
 mod caller;
 mod capture;
+mod gdb;
 mod last_words;
 pub mod nested;
 mod start;
@@ -32,6 +33,9 @@ pub use last_words::explain_machine;
 use last_words::explain_stall;
 use nested::Around;
 pub use start::{boot, environment};
+
+/// A kernel that is stepped through starts when it starts.
+const FOR_GDB: Duration = Duration::from_secs(1_000_000_000);
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -70,7 +74,9 @@ pub fn run(options: &Run) -> Result<u8> {
 }
 
 pub fn shell(options: &Shell) -> Result<u8> {
-    let command = vec!["sh".into(), "-l".into()];
+    // On this machine's files it is the user's own.
+    let own = std::env::var("SHELL").ok().filter(|_| options.machine.root == Root::Host);
+    let command = vec![own.unwrap_or_else(|| "sh".into()), "-l".into()];
     run(&Run { machine: options.machine.clone(), json: false, command })
 }
 
@@ -149,7 +155,7 @@ fn relay_options(options: &MachineOptions, tty: bool) -> relay::Options<'static>
         time_limit: options.timeout.map(Duration::from_secs_f64),
         forward_signals: true,
         silence_limit: None,
-        boot_limit: Duration::from_secs_f64(options.boot_timeout),
+        boot_limit: options.gdb.map_or(Duration::from_secs_f64(options.boot_timeout), |_| FOR_GDB),
         verbose: options.verbose,
     }
 }
@@ -186,6 +192,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         disks: options.disk.clone(),
         root: options.root.live().map(std::path::absolute).transpose()?,
         shares: options.share.clone(),
+        gdb: options.gdb,
         extra: options.qemu_arg.clone(),
     };
     machine.check()?;
@@ -221,6 +228,9 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
     let initramfs = root::with_job(&paths, &shared, &job)?;
     if options.verbose {
         note!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());
+    }
+    if let Some(port) = options.gdb {
+        note!("darter: the machine waits for {}", gdb::command(port, &kernel));
     }
     let mut append = options.append.clone();
     if options.deterministic {

@@ -83,6 +83,11 @@ pub fn outer(
     if !inner.share.is_empty() {
         return Err(usage("--share: --accel nested shares no folders"));
     }
+    if inner.gdb.is_some() {
+        return Err(usage(
+            "--gdb: --accel nested has its machine inside another, where gdb does not reach it",
+        ));
+    }
     if inner.root.live().is_some() {
         return Err(usage(
             "--root host, --root DIR: --accel nested has no live root; give FILE.tar, or busybox and --add",
@@ -117,6 +122,7 @@ pub fn outer(
         deterministic: false,
         disk: Vec::new(),
         share: Vec::new(),
+        gdb: None,
         append: Vec::new(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

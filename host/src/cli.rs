@@ -11,6 +11,7 @@ use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
 use crate::machine::{Disk, Model, Share};
 use crate::root::{Addition, Root};
+use crate::run::Asked;
 use crate::size::parse_bytes;
 
 /// Runs Linux programs on the Darter kernel, each in a virtual machine of its own.
@@ -108,6 +109,9 @@ pub struct MachineOptions {
     /// its memory. With host the program starts as whoever calls, in the same folder and with the same environment
     #[arg(long, default_value = "busybox", value_parser = Root::parse, value_name = "busybox|host|DIR|FILE.tar")]
     pub root: Root,
+    /// Who the program is: a name that the root of host or DIR has, or numbers. Without: whoever calls with --root host, else root
+    #[arg(long, value_parser = Asked::parse, value_name = "NAME|UID[:GID]")]
+    pub user: Option<Asked>,
     /// Put a file or folder into the guest; a dynamic program brings its interpreter and libraries along.
     /// Without DST an absolute SRC keeps its place, a relative one stands below /root, where programs start
     #[arg(long, value_parser = Addition::parse, value_name = "SRC[:DST]")]

@@ -48,6 +48,7 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
         disk: Vec::new(),
         share: Vec::new(),
         gdb: None,
+        user: None,
         append: options.append.clone(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

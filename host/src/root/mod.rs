@@ -185,7 +185,7 @@ pub fn prepare(
     let size = tree.size();
     if size > LARGEST {
         return Err(usage(format!(
-            "the root has {}, and a guest can take {} at most: give a smaller one with --root DIR, or busybox and --add",
+            "the guest's initramfs would have {}, and it can take {} at most: unpack an archive, and give the folder with --root DIR, which is not packed",
             show_bytes(size),
             show_bytes(LARGEST)
         )));
@@ -193,7 +193,7 @@ pub fn prepare(
     // The archive and the files made from it stand in memory at the same time.
     if size > memory / 5 * 2 {
         return Err(usage(format!(
-            "the root has {}, too much for a guest with {}: give --memory {} or more",
+            "the guest's initramfs has {}, too much for a guest with {}: give --memory {} or more",
             show_bytes(size),
             show_bytes(memory),
             format_args!("{}G", (size / 2 * 5).div_ceil(1 << 30) + 1)

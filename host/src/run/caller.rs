@@ -9,11 +9,13 @@ use anyhow::{Context, Result};
 use rustix::fs::Mode;
 use rustix::process::{getegid, geteuid, getgroups, umask};
 
+use super::start;
+use crate::cli::MachineOptions;
 use crate::root::{Root, User};
 
 /// Folders that are the guest's own on any root.
 const OF_THE_GUEST: [&str; 4] = ["/dev", "/proc", "/sys", "/run"];
-/// Where a program starts that cannot start in the caller's folder.
+/// Root's, on every root that has one.
 const HOME: &str = "/root";
 
 /// Variables that name what the guest does not have: sockets of the host's processes and the folder they lie in, its displays, its terminals and their
@@ -57,8 +59,36 @@ const OF_THE_HOST: [&str; 34] = [
 /// These may name descriptors of a make that calls.
 const OF_MAKE: [&str; 3] = ["MAKEFLAGS", "MFLAGS", "CARGO_MAKEFLAGS"];
 
+/// Of a user whom nobody has given another.
+const USUAL_MASK: u32 = 0o022;
+
+/// Who a program is, where it starts and what its environment is.
+pub struct Identity {
+    pub user: Option<User>,
+    pub folder: PathBuf,
+    pub environment: Vec<OsString>,
+}
+
+impl Identity {
+    /// # Errors
+    /// The user is nobody whom the root knows; the current folder is gone.
+    pub fn find(options: &MachineOptions, tty: bool) -> Result<Self> {
+        let root = &options.root;
+        let caller = (*root == Root::Host).then(user).transpose()?;
+        let mask = caller.as_ref().map_or(USUAL_MASK, |user| user.umask);
+        let asked = options.user.as_ref().map(|asked| asked.find(root, mask)).transpose()?;
+        let (user, named) = asked.map_or((caller, Vec::new()), |found| (Some(found.user), found.variables));
+        let folder = folder(root, user.as_ref().is_none_or(|user| user.uid == 0))?;
+        let mut environment =
+            if *root == Root::Host { environment(&folder) } else { start::environment(tty) };
+        start::set(&mut environment, &named);
+        start::set(&mut environment, &options.env);
+        Ok(Self { user, folder, environment })
+    }
+}
+
 /// The caller's variables that mean something in the guest, whose program starts in `folder`.
-pub fn environment(folder: &Path) -> Vec<OsString> {
+fn environment(folder: &Path) -> Vec<OsString> {
     carried(std::env::vars_os(), folder)
 }
 
@@ -84,7 +114,7 @@ fn word(name: &OsStr, value: &OsStr) -> OsString {
 ///
 /// # Errors
 /// The system does not tell the groups.
-pub fn user() -> Result<User> {
+fn user() -> Result<User> {
     // The mask can only be read by setting it. Nobody else makes files meanwhile: there is one thread.
     let mask = umask(Mode::empty());
     umask(mask);
@@ -96,19 +126,20 @@ pub fn user() -> Result<User> {
     })
 }
 
-/// The folder in which the program starts: the caller's own where a live root has it.
+/// The folder in which the program starts: the caller's own where a live root has it, else root's home, or / for others.
 ///
 /// # Errors
 /// The current folder or the root is not there.
-pub fn folder(root: &Root) -> Result<PathBuf> {
-    let Some(live) = root.live() else { return Ok(HOME.into()) };
+fn folder(root: &Root, is_superuser: bool) -> Result<PathBuf> {
+    let usual = |has_home: bool| PathBuf::from(if is_superuser && has_home { HOME } else { "/" });
+    let Some(live) = root.live() else { return Ok(usual(true)) };
     let here = std::env::current_dir().context("cannot find the current folder")?;
     let live = live.canonicalize().with_context(|| format!("cannot find {}", live.display()))?;
     let inside = inside(&live, &here);
     if *root == Root::Host && inside.is_none() {
         note!("darter: {} is not the guest's: the program starts elsewhere", here.display());
     }
-    Ok(inside.unwrap_or_else(|| if live.join("root").is_dir() { HOME.into() } else { "/".into() }))
+    Ok(inside.unwrap_or_else(|| usual(live.join("root").is_dir())))
 }
 
 /// A folder of this machine as the guest names it, whose root is `root`; none where it is not below that, or the guest has its own there.

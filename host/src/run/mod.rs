@@ -7,6 +7,7 @@ mod gdb;
 mod last_words;
 pub mod nested;
 mod start;
+mod user;
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -28,11 +29,13 @@ use crate::relay::terminal;
 use crate::relay::{self, Relay};
 use crate::root::{self, Job, Root};
 use crate::symbols;
+use caller::Identity;
 pub use capture::capture;
 pub use last_words::explain_machine;
 use last_words::explain_stall;
 use nested::Around;
 pub use start::{boot, environment};
+pub use user::Asked;
 
 /// A kernel that is stepped through starts when it starts.
 const FOR_GDB: Duration = Duration::from_secs(1_000_000_000);
@@ -208,17 +211,12 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         Some(made) => made.clone(),
         None => root::prepare(&paths, &options.root, &options.add, &modules, options.memory)?,
     };
-    let folder = caller::folder(&options.root)?;
-    let mut environment = match options.root {
-        Root::Host => caller::environment(&folder),
-        Root::Busybox | Root::Folder(_) | Root::Archive(_) => environment(tty),
-    };
-    start::set(&mut environment, &options.env);
+    let Identity { user, folder, environment } = Identity::find(options, tty)?;
     let job = Job {
         tty,
         input: true,
         folder: folder.into(),
-        user: (options.root == Root::Host).then(caller::user).transpose()?,
+        user,
         modules: modules.iter().filter_map(|module| Some(module.file_name()?.to_owned())).collect(),
         root: machine.root.is_some().then_some(share::ROOT),
         shares: options.share.iter().zip(0..).map(|(share, n)| (share::tag(n), share.at.clone())).collect(),

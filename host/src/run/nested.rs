@@ -88,6 +88,9 @@ pub fn outer(
             "--gdb: --accel nested has its machine inside another, where gdb does not reach it",
         ));
     }
+    if inner.user.is_some() {
+        return Err(usage("--user: --accel nested runs programs as root"));
+    }
     if inner.root.live().is_some() {
         return Err(usage(
             "--root host, --root DIR: --accel nested has no live root; give FILE.tar, or busybox and --add",
@@ -123,6 +126,7 @@ pub fn outer(
         disk: Vec::new(),
         share: Vec::new(),
         gdb: None,
+        user: None,
         append: Vec::new(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

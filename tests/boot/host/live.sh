@@ -111,6 +111,10 @@ dynamic
 /proc/self/
 /tmp
 read-only'
+run --timeout 60 --root "$work/root" --user 77:88 -- sh -c 'echo x 2>/dev/null >/x || echo refused; echo x >/tmp/x; busybox stat -c "%u %g %a" /tmp/x; echo $HOME $USER' </dev/null
+expect 'another user' "$out" 'refused
+77 88 644
+/ 77'
 expect 'the folder afterwards' "$(cat "$work/root/etc/motd"; ls "$work/root" "$work/root/bin/")" "mine
 $work/root:
 bin

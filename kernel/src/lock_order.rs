@@ -168,6 +168,8 @@ sync::lock_order! {
     level EpollInterests;
     /// Writes, truncations and the like of one inode. Its holder changes the inode's object.
     level InodeWrite;
+    /// What of a file is an overlay's own. Its holder asks what lies below, and changes the inode's object.
+    level OverlayFile;
     /// What is known of a file whose truth is with a server. Its holder changes the inode's object.
     level RemoteFile;
     /// A file's extended attributes, where they are kept in memory.
@@ -272,6 +274,8 @@ sync::lock_order! {
     level SuperRoot;
     /// The names of a directory that are asked for or changed. Claiming one is waited for without a directory's lock.
     level ClaimedNames;
+    /// The names of a directory that are an overlay's own.
+    level OverlayNames;
     /// A part of a super block's table of inodes.
     level InodeTable;
     /// The ring of a super block's cached names.

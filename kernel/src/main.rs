@@ -51,6 +51,7 @@ static FILE_SYSTEMS: fs::vfs::superblock::Types = fs::vfs::superblock::Types(&[
     &fs::devfs::DEVTMPFS,
     &fs::tty::devpts::DEVPTS,
     &fs::ninep::NINEP,
+    &fs::overlay::OVERLAY,
     &procfs::PROC,
     &sysfs::SYSFS,
 ]);

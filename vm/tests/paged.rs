@@ -47,7 +47,7 @@ impl Source {
     }
 
     fn object(self: &Arc<Self>, size: u64) -> ObjectOwner {
-        Object::try_owned_paged(1, size, Box::new(Asks(self.clone()))).unwrap()
+        Object::try_owned_paged(1, size, Box::new(Asks(self.clone())), None).unwrap()
     }
 
     fn asked(&self) -> Vec<(u64, usize)> {
@@ -269,4 +269,128 @@ fn readers_of_contents_that_change_are_never_left_with_those_before() {
         }
         done.store(1, SeqCst);
     });
+}
+
+#[test]
+fn what_is_its_own_is_asked_for_no_more_and_stays() {
+    let _g = alone();
+    let source = Source::new(8);
+    let owner = source.object(8 * 4096 - 100);
+    let object = owner.share();
+    let s = space();
+    let shared = s.map(&MapRequest { prot: Prot::READ, ..file(&object, true, 8 * 4096) }).unwrap().0;
+    assert_eq!(read(&s, shared + 3 * 4096), Ok(4));
+    assert_eq!(object.own(u64::MAX, &|| false), Ok(true));
+    assert!(!object.is_paged());
+    source.contents.store(1, SeqCst);
+    source.asked();
+    assert_eq!((object.resident_pages(), object.size()), (8, 8 * 4096 - 100));
+    assert_eq!((object.shed(100), object.shed(100)), (0, 0));
+    assert!((0..8).all(|page| word(&object, page) == Ok(page + 1)));
+    // Who has it mapped sees what is written.
+    object.write(3 * 4096, 8, |mut bytes| bytes.copy_from(77u64.to_le_bytes()[..].into())).unwrap();
+    assert_eq!(read(&s, shared + 3 * 4096), Ok(77));
+    object.set_size(1000 * 4096).unwrap();
+    assert_eq!(word(&object, 900), Ok(0));
+    assert_eq!(source.asked(), []);
+}
+
+#[test]
+fn what_is_cut_is_not_asked_for() {
+    let _g = alone();
+    let source = Source::new(64);
+    let owner = source.object(64 * 4096);
+    let object = owner.share();
+    assert_eq!(word(&object, 20), Ok(21));
+    source.asked();
+    assert_eq!(object.own(4096 + 8, &|| false), Ok(true));
+    assert!(source.asked().iter().all(|&(page, _)| page < 2));
+    assert_eq!((object.size(), object.resident_pages()), (4096 + 8, 2));
+    object.set_size(64 * 4096).unwrap();
+    assert_eq!((word(&object, 1), word(&object, 2), word(&object, 20)), (Ok(2), Ok(0), Ok(0)));
+    let empty = source.object(64 * 4096);
+    source.asked();
+    assert_eq!(empty.share().own(0, &|| false), Ok(true));
+    assert_eq!((source.asked(), empty.share().size()), (Vec::new(), 0));
+}
+
+#[test]
+fn what_cannot_be_brought_in_is_as_before() {
+    let _g = alone();
+    let budget = Budget::try_new().unwrap();
+    budget.set_limit(BudgetKind::Pages, Some(63));
+    let source = Source::new(64);
+    let asks = Box::new(Asks(source.clone()));
+    let owner = Object::try_owned_paged(1, 64 * 4096, asks, Some(budget.share())).unwrap();
+    let object = owner.share();
+    assert_eq!(word(&object, 5), Ok(6));
+    assert_eq!((object.own(u64::MAX, &|| false), budget.used(BudgetKind::Pages)), (Err(VmError::Full), 0));
+    budget.set_limit(BudgetKind::Pages, Some(64));
+    *source.manner.lock().unwrap() = Manner::Fails(0);
+    assert_eq!((object.own(u64::MAX, &|| false), budget.used(BudgetKind::Pages)), (Err(VmError::Io), 0));
+    *source.manner.lock().unwrap() = Manner::Honest;
+    assert_eq!((object.own(u64::MAX, &|| true), budget.used(BudgetKind::Pages)), (Ok(false), 0));
+    assert!(object.is_paged());
+    // Given back, as before.
+    object.shed(100);
+    assert!(object.shed(100) > 0);
+    source.contents.store(1, SeqCst);
+    assert_eq!(word(&object, 5), Ok((1 << 32) | 6));
+    assert_eq!((object.own(u64::MAX, &|| false), budget.used(BudgetKind::Pages)), (Ok(true), 64));
+    object.set_size(10 * 4096).unwrap();
+    assert_eq!(budget.used(BudgetKind::Pages), 10);
+    drop((object, owner));
+    assert_eq!((budget.used(BudgetKind::Pages), budget.used(BudgetKind::Tables)), (0, 0));
+}
+
+#[test]
+fn readers_and_mappings_of_what_becomes_its_own_see_each_page() {
+    let _g = alone();
+    for round in 0..50 {
+        let budget = Budget::try_new().unwrap();
+        let source = Source::new(200);
+        let asks = Box::new(Asks(source.clone()));
+        let owner = Object::try_owned_paged(1, 200 * 4096, asks, Some(budget.share())).unwrap();
+        let object = owner.share();
+        let written = AtomicU64::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let size = if round % 2 == 0 { u64::MAX } else { 150 * 4096 };
+                assert_eq!(object.own(size, &|| false), Ok(true));
+                source.contents.store(1, SeqCst);
+                written.store(1, SeqCst);
+                // Grows over what was cut: nothing of the source comes back.
+                object.set_size(200 * 4096).unwrap();
+            });
+            scope.spawn(|| {
+                while written.load(SeqCst) == 0 {
+                    object.shed(50);
+                    thread::yield_now();
+                }
+            });
+            for first in 0..2 {
+                let object = &object;
+                scope.spawn(move || {
+                    for page in (first..200u32).step_by(2).rev().map(u64::from) {
+                        let mut found = [0; 8];
+                        let n = object.read(page * 4096, 8, |bytes| bytes.copy_to(&mut found)).unwrap();
+                        let found = u64::from_le_bytes(found);
+                        let cut = page >= 150 && round % 2 == 1;
+                        assert!(
+                            n == 8 && found == page + 1 || cut && (n == 0 || found == 0),
+                            "{page}: {n} {found}"
+                        );
+                    }
+                });
+            }
+        });
+        let cut = round % 2 == 1;
+        for page in 0..200 {
+            let expected = if cut && page >= 150 { 0 } else { page + 1 };
+            assert_eq!(word(&object, page), Ok(expected));
+        }
+        assert_eq!(budget.used(BudgetKind::Pages), object.resident_pages());
+        drop((object, owner));
+        assert_eq!(budget.used(BudgetKind::Pages), 0);
+    }
 }

@@ -1,7 +1,7 @@
 //! Files: path lookup, mounts, open files and descriptor tables, and the file systems.
 //!
 //! From names to bytes: `vfs` walks names to an inode, `file` opens it and numbers what is open. What files are made of is below
-//! these two and known to them only by traits: `tmpfs`, `devfs`, `block` (disks), `ninep` (files of the host), `tty` (with devpts), `anon` (files without a name) and, beside this
+//! these two and known to them only by traits: `tmpfs`, `devfs`, `block` (disks), `ninep` (files of the host), `overlay` (changes in memory over what is only read), `tty` (with devpts), `anon` (files without a name) and, beside this
 //! room, `procfs`. `initramfs` fills the first root. `caller` is the one door to the process that calls.
 //!
 //! What every CPU can do at once without a common line: look up, open, read, close and exec one shared file; make, write and
@@ -21,6 +21,7 @@ pub mod devfs;
 pub mod file;
 mod initramfs;
 pub mod ninep;
+pub mod overlay;
 pub mod tmpfs;
 pub mod tty;
 pub mod vfs;

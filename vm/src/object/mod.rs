@@ -255,12 +255,18 @@ impl Object {
                 drop(self.change.lock());
                 continue;
             }
-            if let Some(paging) = &self.paging
+            let asked = self.asked();
+            if let Some(paging) = asked
                 && self.page_in(paging, page)?
             {
                 continue;
             }
-            if let Some(budget) = &self.budget {
+            // A page past the end of an object that may become its own meanwhile: it is counted, or not, before and afterwards.
+            let _change = asked.map(|_| self.change.lock());
+            if asked.is_some() != self.is_paged() {
+                continue;
+            }
+            if let Some(budget) = self.counted() {
                 budget.charge(BudgetKind::Pages, 1)?;
             }
             let Some(new) = frame::alloc_zeroed() else {
@@ -276,15 +282,21 @@ impl Object {
         }
     }
 
+    /// What its pages are counted in just now. That changes under `change`, and with it held nothing else does.
+    #[inline]
+    fn counted(&self) -> Option<&BudgetRef> {
+        self.budget.as_ref().filter(|_| !self.is_paged())
+    }
+
     fn give_back_pages(&self, n: u64) {
-        if let Some(budget) = &self.budget {
+        if let Some(budget) = self.counted() {
             budget.give_back(BudgetKind::Pages, n);
         }
     }
 
     /// One more table, which stays as long as the object.
     fn charge_table(&self) -> Result<(), VmError> {
-        if let Some(budget) = &self.budget {
+        if let Some(budget) = self.counted() {
             budget.charge(BudgetKind::Tables, 1)?;
             self.tables.fetch_add(1, Ordering::Relaxed);
         }
@@ -325,7 +337,8 @@ impl Drop for Object {
     fn drop(&mut self) {
         // Nobody refers to the object, so no leaf names it in a segment and none maps it.
         let tables = *self.tables.get_mut();
-        let budget = self.budget.take().map(|budget| (budget, tables));
+        let is_counted = self.counted().is_some();
+        let budget = self.budget.take().filter(|_| is_counted).map(|budget| (budget, tables));
         self.slots.shed(Gone { budget, was_mapped: self.leaves.were_used() });
     }
 }

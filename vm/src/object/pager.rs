@@ -8,18 +8,21 @@
 //! kernel registers, finds the objects), and a file in memory that grows then does so too. An object loses pages from a hand on that goes round, and none at the
 //! first call after it was read into.
 //!
+//! **An object of its own**: [`Object::own`] brings in what is not in memory yet, and asks the pager for nothing afterwards: the object is as one that never had a pager, for
+//! all who map it too. Only then do its pages count in its budget, and may be written.
+//!
 //! **Read-ahead**: who reads on where the last read ended gets twice as many pages each time, up to `MOST`; who reads elsewhere a few.
 #![forbid(unsafe_code)]
 
 use super::slots::MAX_PAGES;
-use super::{BudgetKind, Object, ObjectOwner};
-use crate::addr::PAGE_SHIFT;
+use super::{BudgetKind, BudgetRef, Object, ObjectOwner};
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{self, FrameKind, OwnedFrame};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use once_cell::race::OnceRef;
@@ -53,6 +56,8 @@ pub trait Pager: Send + Sync {
 /// What an object has besides whose pages come from elsewhere.
 pub(super) struct Paging {
     pager: Box<dyn Pager>,
+    /// `ASKED`, `KEPT` or `OWN`. Changes under `change`.
+    state: AtomicU8,
     /// Moves when the source has other contents, and with each eviction. Changes under `change`.
     contents: AtomicU64,
     /// Where the last read ended, and how many pages the next one is that begins there. Guesses: two that read at once mix them up, and read less ahead.
@@ -61,6 +66,19 @@ pub(super) struct Paging {
     /// From where on pages are given back next, and whether some were read since that was asked for.
     hand: AtomicU64,
     is_fresh: AtomicBool,
+}
+
+/// The pager has the pages, and those in memory may be given back.
+const ASKED: u8 = 0;
+/// The same, but all are being brought in, and none is given back.
+const KEPT: u8 = 1;
+/// The pager is asked for nothing any more.
+const OWN: u8 = 2;
+
+impl Paging {
+    pub(super) fn is_asked(&self) -> bool {
+        self.state.load(Acquire) != OWN
+    }
 }
 
 /// Gives back pages that can be read again, up to so many, and says how many. Sleeping locks are held, those of inodes' writes and of layouts.
@@ -91,26 +109,96 @@ fn make_room(pages: u64) -> bool {
 }
 
 impl Object {
-    /// An object of `size` bytes whose pages come from `pager`. `inode_number` is not 0.
+    /// An object of `size` bytes whose pages come from `pager`. `inode_number` is not 0. Once the pages are its own they count in `budget`.
     pub fn try_owned_paged(
         inode_number: usize,
         size: u64,
         pager: Box<dyn Pager>,
+        budget: Option<BudgetRef>,
     ) -> Result<ObjectOwner, VmError> {
         let paging = try_box(Paging {
             pager,
+            state: AtomicU8::new(ASKED),
             contents: AtomicU64::new(0),
             next: AtomicU64::new(0),
             window: AtomicU32::new(FEW),
             hand: AtomicU64::new(0),
             is_fresh: AtomicBool::new(false),
         })?;
-        Self::try_owned_with(inode_number, size, None, Some(paging))
+        Self::try_owned_with(inode_number, size, budget, Some(paging))
     }
 
     /// Do its pages come from elsewhere? Then one that is not in memory is no hole.
     pub fn is_paged(&self) -> bool {
-        self.paging.is_some()
+        self.asked().is_some()
+    }
+
+    /// Who is asked for pages.
+    #[inline]
+    pub(super) fn asked(&self) -> Option<&Paging> {
+        self.paging.as_deref().filter(|paging| paging.is_asked())
+    }
+
+    /// From here on the object's pages are its own: those of the first `size` bytes are brought in, what lies beyond is gone, and the pager is asked no more. False: `stop` says
+    /// so, or a fatal signal has come. Unless the answer is true the object is as before. The caller sees to it that nobody does the same, or changes its size or contents,
+    /// meanwhile. May sleep.
+    ///
+    /// # Errors
+    /// `Full`: the budget, or memory, has no room for them. Those of the pager.
+    pub fn own(&self, size: u64, stop: &dyn Fn() -> bool) -> Result<bool, VmError> {
+        let Some(paging) = self.asked() else { return Ok(true) };
+        {
+            let _change = self.change.lock();
+            paging.state.store(KEPT, Relaxed);
+        }
+        let owned = self.own_kept(paging, size.min(self.size()), stop);
+        if owned != Ok(true) {
+            let _change = self.change.lock();
+            paging.state.store(ASKED, Relaxed);
+        }
+        owned
+    }
+
+    /// As `own`, of an object that gives no pages back.
+    fn own_kept(&self, paging: &Paging, size: u64, stop: &dyn Fn() -> bool) -> Result<bool, VmError> {
+        let pages = size.div_ceil(PAGE_SIZE as u64);
+        if let Some(budget) = &self.budget {
+            budget.charge(BudgetKind::Pages, pages)?;
+        }
+        let whole = self.bring_all(pages, stop);
+        if whole != Ok(true) {
+            self.give_back_charged(pages);
+            return whole;
+        }
+        let mut change = self.change.lock();
+        // What lies beyond is not counted, and goes while it is not; who reads some of it from the pager now does not put it in.
+        if size < self.size() {
+            self.set_size_under(size, change.held());
+        }
+        paging.state.store(OWN, Release);
+        Ok(true)
+    }
+
+    fn give_back_charged(&self, pages: u64) {
+        if let Some(budget) = &self.budget {
+            budget.give_back(BudgetKind::Pages, pages);
+        }
+    }
+
+    /// Makes the first `pages` pages resident.
+    fn bring_all(&self, pages: u64, stop: &dyn Fn() -> bool) -> Result<bool, VmError> {
+        for page in 0..pages {
+            if self.frame(page).is_none() {
+                if !may_grow() {
+                    return Err(VmError::Full);
+                }
+                self.bring_in(page)?;
+            }
+            if page.is_multiple_of(64) && (give_way() || stop()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The source has other contents by now, of `size` bytes: no page of those before is read or mapped from here on. Private copies within the new size
@@ -182,7 +270,7 @@ impl Object {
     /// Gives back up to `most` pages or a few more, if they can be read again; says how many. The first call after pages were read gives back none. May sleep.
     #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
     pub fn shed(&self, most: u64) -> u64 {
-        let Some(paging) = &self.paging else { return 0 };
+        let Some(paging) = self.asked() else { return 0 };
         if paging.is_fresh.swap(false, Relaxed) || self.resident_pages() == 0 {
             return 0;
         }
@@ -204,6 +292,9 @@ impl Object {
         paging.hand.store(if page < end { page } else { 0 }, Relaxed);
         if found > 0 {
             let mut change = self.change.lock();
+            if paging.state.load(Relaxed) != ASKED {
+                return 0;
+            }
             self.evict(first, page, false, change.held());
         }
         found
@@ -227,7 +318,7 @@ impl Object {
     /// Puts a page in that was read, if there is none by now.
     fn put(&self, page: u64, frame: OwnedFrame) -> Result<(), VmError> {
         let slot = self.slots.make(page, &|| self.charge_table())?;
-        if let Some(budget) = &self.budget {
+        if let Some(budget) = self.counted() {
             budget.charge(BudgetKind::Pages, 1)?;
         }
         frame.set_kind(FrameKind::Object);

@@ -6,6 +6,7 @@
 //! Lock order: see `inode`. No lock is held while the server is asked.
 #![forbid(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -27,11 +28,16 @@ use crate::fs::vfs::reading::Reads;
 
 pub struct Contents(ObjectOwner);
 
+/// What reads the file's pages.
+pub fn pager(remote: &Arc<Remote>) -> Result<Box<dyn Pager>> {
+    Ok(try_box(Paged { remote: remote.clone(), reads: Reads::new() })?)
+}
+
 impl Contents {
     pub fn try_new(remote: &Arc<Remote>, number: u64, size: u64) -> Result<Contents> {
-        let paged = try_box(Paged { remote: remote.clone(), reads: Reads::new() })?;
+        let paged = pager(remote)?;
         // 0 is memory without a file.
-        Ok(Contents(Object::try_owned_paged((number as usize).max(1), size, paged)?))
+        Ok(Contents(Object::try_owned_paged((number as usize).max(1), size, paged, None)?))
     }
 
     /// The file has other contents by now. May sleep.

@@ -20,7 +20,7 @@ use sync::{Mutex, SpinLock, lock_class, try_arc, try_box};
 use super::client::{Client, Fid};
 use super::contents::{Contents, Reading};
 use super::message::Attributes;
-use super::{Fs, directory};
+use super::{Fs, contents, directory};
 use crate::errno::{EIO, ENOENT, EROFS, ESTALE, Errno, Result};
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::fs::vfs::attributes::Changes;
@@ -29,7 +29,7 @@ use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{self, Inode, Kind, NewInode, Seen};
 use crate::fs::vfs::operations::{DirEntry, InodeOps, Validity, Writing};
 use crate::lock_order as level;
-use vm::ObjectRef;
+use vm::{ObjectRef, Pager};
 
 lock_class! { static KNOWN: LockClass = ("remote file", level::RemoteFile); }
 lock_class! { static FIDS: LockClass = ("remote file's fids", level::RemoteFids); }
@@ -315,5 +315,16 @@ impl InodeOps for Node {
 
     fn object(&self) -> Option<ObjectRef> {
         self.contents.as_ref().map(Contents::object)
+    }
+
+    fn pager(&self) -> Result<Option<Box<dyn Pager>>> {
+        match &self.contents {
+            Some(_) => Ok(Some(contents::pager(&self.remote)?)),
+            None => Ok(None),
+        }
+    }
+
+    fn can_lie_below(&self) -> bool {
+        true
     }
 }

@@ -209,10 +209,20 @@ impl Drop for Counted {
 
 /// A new inode of any kind, counted in `budget`.
 pub fn inode(device: u64, new: &NewInode, target: &[u8], budget: Option<&BudgetRef>) -> Result<Arc<Inode>> {
+    numbered(numbers::next(), device, new, target, budget)
+}
+
+/// The same, with a number that the caller gives it.
+pub fn numbered(
+    number: u64,
+    device: u64,
+    new: &NewInode,
+    target: &[u8],
+    budget: Option<&BudgetRef>,
+) -> Result<Arc<Inode>> {
     if !vm::may_grow() {
         return Err(ENOSPC);
     }
-    let number = numbers::next();
     if let Some(budget) = budget {
         budget.charge(BudgetKind::Files, 1)?;
     }
@@ -294,6 +304,10 @@ impl InodeOps for Dir {
         dir.drop_link();
         dir.touch_modified();
         Ok(())
+    }
+
+    fn leaves_marks(&self) -> bool {
+        true
     }
 
     fn rename(&self, moving: &Moving<'_>) -> Result {

@@ -316,6 +316,11 @@ impl Inode {
         if self.attributes == Attributes::Elsewhere { self.ops.refresh(self) } else { Ok(()) }
     }
 
+    /// Its mode or lists are about to be changed here. May sleep.
+    pub fn begin_change(&self) -> Result {
+        if self.attributes == Attributes::Elsewhere { self.ops.begin_change(self) } else { Ok(()) }
+    }
+
     /// May it be opened with O_DIRECT? Disks may; files whose contents are memory may too, and lose nothing by it.
     pub fn is_direct(&self) -> bool {
         self.kind == Kind::Block || self.kind == Kind::Regular && self.ops.object().is_some()

@@ -33,7 +33,7 @@ use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM, Errno, Re
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::lock_order as level;
 use sync::level::Held;
-use vm::{BudgetRef, ObjectRef};
+use vm::{BudgetRef, ObjectRef, Pager};
 
 /// One entry of a directory as `InodeOps::read_dir` reports it.
 pub struct DirEntry<'a> {
@@ -112,6 +112,14 @@ pub trait InodeOps: Send + Sync + Any {
     /// only where attributes are `Attributes::WrittenBack`. After a write the lock of writes is held, and perhaps the file's position.
     /// Does not sleep.
     fn times_changed(&self, _inode: &Inode) {}
+
+    /// The VFS is about to change the mode, or an access control list, in memory. Asked only where attributes are `Attributes::Elsewhere`, with the inode's lock of writes.
+    ///
+    /// # Errors
+    /// Nothing is changed then.
+    fn begin_change(&self, _inode: &Inode) -> Result {
+        Ok(())
+    }
 
     /// Makes all of the changes, or none. Permissions are checked. Without it they are made in memory, but no size is set.
     ///
@@ -253,6 +261,11 @@ pub trait InodeOps: Send + Sync + Any {
         Err(EPERM)
     }
 
+    /// Can a name that is moved leave a mark of its going (RENAME_WHITEOUT)?
+    fn leaves_marks(&self) -> bool {
+        false
+    }
+
     /// Moves a name; called on the old directory. A directory that is replaced is locked, and empty as for `rmdir`.
     fn rename(&self, _moving: &Moving<'_>) -> Result {
         Err(EPERM)
@@ -281,6 +294,17 @@ pub trait InodeOps: Send + Sync + Any {
     /// The pages of a regular file. Does not sleep.
     fn object(&self) -> Option<ObjectRef> {
         None
+    }
+
+    /// What reads the pages of a regular file, for a file system above that keeps pages of its own. Does not sleep.
+    fn pager(&self) -> Result<Option<Box<dyn Pager>>> {
+        Ok(None)
+    }
+
+    /// May a file system lie above that calls these operations directly? Then all names are found by `lookup`, all contents read by `pager`, and `open` may be shown a
+    /// dentry of that file system.
+    fn can_lie_below(&self) -> bool {
+        false
     }
 
     /// Of a memory file.

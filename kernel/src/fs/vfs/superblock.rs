@@ -241,9 +241,10 @@ impl Remains {
     /// Takes one name out, or goes to the next directory. False: nothing is left.
     fn step(&mut self) -> bool {
         let Some(here) = self.here.take() else {
-            self.top = self.cache.as_ref().and_then(|cache| cache.clear());
+            let Some(left) = self.cache.as_ref().and_then(|cache| cache.clear()) else { return false };
+            self.top = left.alias;
             self.here = self.top.as_ref().map(|owner| owner.share());
-            return self.here.is_some();
+            return true;
         };
         self.here = match take_last(&here) {
             Last::Below(child) => Some(child),

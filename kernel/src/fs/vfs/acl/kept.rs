@@ -140,6 +140,7 @@ pub fn set(inode: &Inode, which: Which, acl: Option<Acl>) -> Result {
         return Err(EPERM);
     }
     acl.as_ref().map_or(Ok(()), Acl::check)?;
+    inode.begin_change()?;
     if which == Which::Access { set_access(inode, &cred, acl) } else { put(inode, which, acl, None) }
 }
 

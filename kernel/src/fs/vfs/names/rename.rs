@@ -297,6 +297,9 @@ impl Rename<'_> {
     fn make_whiteout(&self) -> Result<Found> {
         let making = Making { kind: Kind::Character, mode: 0, rdev: 0, target: &[] };
         let (dir, parent) = (&self.from.dir.dentry, self.old.parent());
+        if !parent.ops.leaves_marks() {
+            return Err(EINVAL);
+        }
         let (new, lists) = attributes(dir, self.cred, &making, 0)?;
         let inode = parent.ops.mknod(parent, &self.old.name.bytes, &new)?;
         if let Some(lists) = lists {

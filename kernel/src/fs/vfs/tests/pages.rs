@@ -35,7 +35,7 @@ const PAGES: u64 = 256;
 fn file(table: &InodeTable, number: u64) -> Arc<Inode> {
     let new = NewInode { kind: Kind::Regular, mode: 0, uid: 0, gid: 0, rdev: 0 };
     let make = || {
-        let object = Object::try_owned_paged(number as usize, PAGES * 4096, Box::new(Zeros))?;
+        let object = Object::try_owned_paged(number as usize, PAGES * 4096, Box::new(Zeros), None)?;
         Inode::try_new(number, 0, &new, Box::new(Paged(object)))
     };
     table.get(number, make).unwrap()

@@ -30,6 +30,8 @@ struct Known {
     number: u64,
     inode: Weak<Inode>,
     alias: Option<Arc<Owner<Dentry>>>,
+    /// It stays, though nobody uses it.
+    kept: Option<Arc<Inode>>,
     /// The grace period during which the alias was evicted.
     since: u64,
 }
@@ -44,6 +46,13 @@ impl Known {
         now >= self.since.wrapping_add(2)
             && self.alias.as_ref().is_some_and(|a| a.is_evicted() && a.is_alone())
     }
+}
+
+/// What is left of an inode at the super block's end.
+pub struct Left {
+    /// Of a directory: its dentry, which is not its directory's any more.
+    pub alias: Option<Arc<Owner<Dentry>>>,
+    _kept: Option<Arc<Inode>>,
 }
 
 pub struct InodeTable {
@@ -84,7 +93,8 @@ impl InodeTable {
         })
     }
 
-    fn find(&self, number: u64) -> Option<Arc<Inode>> {
+    /// The inode of that number, if it is known.
+    pub fn find(&self, number: u64) -> Option<Arc<Inode>> {
         let shard = self.shard(number)?.lock();
         let i = shard.binary_search_by_key(&number, |k| k.number).ok()?;
         shard.get(i)?.inode.upgrade()
@@ -100,7 +110,8 @@ impl InodeTable {
                     shard.retain(|k| k.alias.is_some() || k.inode.strong_count() > 0);
                 }
                 let at = shard.partition_point(|k| k.number < inode.number);
-                let known = Known { number: inode.number, inode: Weak::new(), alias: None, since: 0 };
+                let known =
+                    Known { number: inode.number, inode: Weak::new(), alias: None, kept: None, since: 0 };
                 shard.try_insert(at, known)?;
                 at
             }
@@ -114,10 +125,30 @@ impl InodeTable {
         shard.get_mut(i).filter(|known| known.is(inode)).map(f)
     }
 
+    /// A counted reference to an inode that was not forgotten.
+    pub fn counted(&self, inode: &Inode) -> Option<Arc<Inode>> {
+        self.with(inode, |known| known.inode.upgrade())?
+    }
+
+    /// The inode stays until it is forgotten, or the super block goes: what it is was written nowhere else.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn keep(&self, inode: &Arc<Inode>) -> Result {
+        let old = self.enter(inode, |known| {
+            let stranger = (!known.is(inode)).then(|| known.alias.take());
+            known.inode = Arc::downgrade(inode);
+            (stranger, known.kept.replace(inode.clone()))
+        })?;
+        drop(old);
+        Ok(())
+    }
+
     /// The file is gone; its number may be another's from now on.
     pub fn forget(&self, inode: &Inode) {
-        let gone =
-            self.with(inode, |known| (core::mem::replace(&mut known.inode, Weak::new()), known.alias.take()));
+        let gone = self.with(inode, |known| {
+            (core::mem::replace(&mut known.inode, Weak::new()), known.alias.take(), known.kept.take())
+        });
         drop(gone);
     }
 
@@ -195,8 +226,9 @@ impl InodeTable {
         shard.get(from..)?.iter().find_map(|known| known.inode.upgrade())
     }
 
-    /// Any directory's dentry, which is not its directory's any more: at the super block's end.
-    pub fn take_alias(&self) -> Option<Arc<Owner<Dentry>>> {
-        self.shards.iter().find_map(|shard| shard.lock().iter_mut().find_map(|k| k.alias.take()))
+    /// Takes an inode out, with what was kept for it: at the super block's end. None: there is none left.
+    pub fn take_any(&self) -> Option<Left> {
+        let known = self.shards.iter().find_map(|shard| shard.lock().pop())?;
+        Some(Left { alias: known.alias, _kept: known.kept })
     }
 }

@@ -39,7 +39,7 @@ use alloc::sync::Arc;
 use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
 
-use self::inodes::InodeTable;
+use self::inodes::{InodeTable, Left};
 use self::shrink::Clock;
 use super::dentry::{Dentry, DentryRef, Name};
 use super::directory::{Directory, Names, Place};
@@ -138,10 +138,10 @@ impl NameCache {
         }
     }
 
-    /// The super block goes: nothing is found here any more.
-    pub fn clear(&self) -> Option<Arc<Owner<Dentry>>> {
+    /// The super block goes: nothing is found here any more. Takes out what is left, one inode a call.
+    pub fn clear(&self) -> Option<Left> {
         self.clock.clear();
-        self.inodes.take_alias()
+        self.inodes.take_any()
     }
 }
 

@@ -129,8 +129,8 @@ pub struct MachineOptions {
     /// QEMU's CPU model with its features
     #[arg(long, default_value = "max", value_name = "MODEL")]
     pub cpu_model: String,
-    /// The same run each time, instruction for instruction (slower; one host thread; programs lie at the same addresses; no source of entropy). Input and disks
-    /// still have a time of their own
+    /// The same run each time, instruction for instruction (slower; one host thread; programs lie at the same addresses; no source of entropy). Input, disks and
+    /// folders of this machine still have a time of their own
     #[arg(long)]
     pub deterministic: bool,
     /// Words for the kernel's command line

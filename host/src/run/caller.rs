@@ -184,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_names_what_is_not_carried_over() {
+        let text = include_str!("../../../README.md");
+        let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        for name in OF_THE_HOST.iter().chain(&OF_MAKE) {
+            assert!(words.contains(name), "{name}");
+        }
+    }
+
+    #[test]
     fn the_mask_is_read_and_stays() {
         assert_eq!(user().unwrap().umask, user().unwrap().umask);
     }

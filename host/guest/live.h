@@ -29,9 +29,10 @@
 #include "frames.h"
 
 #define MODULES "/.darter/modules"
-/* Names and attributes are the host's as they are asked for first, and stay: below an overlay nothing may change. QEMU advises the length. */
+/* Of the root, names and attributes are the host's as they are asked for first, and stay: below an overlay nothing may change. QEMU advises the length of
+   messages; a kernel that takes no such long ones takes shorter ones. */
 #define ROOT_OPTIONS "trans=virtio,version=9p2000.L,cache=loose,msize=512000"
-#define SHARE_OPTIONS "trans=virtio,version=9p2000.L"
+#define SHARE_OPTIONS "trans=virtio,version=9p2000.L,msize=512000"
 #define NO_9P "this kernel has no file system of 9P (Linux: CONFIG_NET_9P_VIRTIO and CONFIG_9P_FS must be built in)"
 #define NO_OVERLAY "this kernel has no overlays (Linux: CONFIG_OVERLAY_FS must be built in)"
 

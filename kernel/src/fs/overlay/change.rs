@@ -33,7 +33,7 @@ pub fn make(node: &Node, dir: &Inode, name: &[u8], new: &NewInode, text: &[u8]) 
     let spare = node.names.spare(name, &node.fs.budget.share())?;
     let made = node.fs.make(new, text)?;
     node.fs.inodes.keep(&made)?;
-    if let Err(error) = node.names.set(spare, made.number, made.kind, false) {
+    if let Err(error) = node.names.set(name, spare, (made.number, made.kind), false) {
         node.fs.inodes.forget(&made);
         return Err(error);
     }
@@ -51,7 +51,7 @@ pub fn link(node: &Node, dir: &Inode, name: &[u8], inode: &Inode) -> Result {
     let spare = node.names.spare(name, &node.fs.budget.share())?;
     let counted = node.fs.inodes.counted(inode).ok_or(EIO)?;
     node.fs.inodes.keep(&counted)?;
-    node.names.set(spare, inode.number, inode.kind, false)?;
+    node.names.set(name, spare, (inode.number, inode.kind), false)?;
     inode.add_link();
     dir.touch_modified();
     Ok(())
@@ -62,7 +62,7 @@ pub fn unlink(node: &Node, dir: &Inode, name: &[u8], victim: &Inode) -> Result {
     node.own_attributes(dir)?;
     own(victim)?;
     let spare = node.names.spare(name, &node.fs.budget.share())?;
-    node.names.take_away(spare)?;
+    node.names.take_away(name, spare)?;
     victim.drop_link();
     dir.touch_modified();
     Ok(())
@@ -77,7 +77,7 @@ pub fn rmdir(node: &Node, dir: &Inode, name: &[u8], victim: &Inode) -> Result {
     node.own_attributes(dir)?;
     own(victim)?;
     let spare = node.names.spare(name, &node.fs.budget.share())?;
-    node.names.take_away(spare)?;
+    node.names.take_away(name, spare)?;
     bury(inner, victim);
     dir.drop_link();
     dir.touch_modified();
@@ -108,11 +108,13 @@ pub fn rename(moving: &Moving<'_>) -> Result {
     let budget = from.fs.budget.share();
     let (new_spare, old_spare) =
         (to.names.spare(moving.new_name, &budget)?, from.names.spare(moving.old_name, &budget)?);
-    to.names.set(new_spare, old.number, old.kind, target.is_some())?;
+    to.names.set(moving.new_name, new_spare, (old.number, old.kind), target.is_some())?;
     match target {
         // It stands here already, or below: the other one is entered as it was.
-        Some(other) if moving.exchange => from.names.set(old_spare, other.number, other.kind, true)?,
-        _ => from.names.take_away(old_spare)?,
+        Some(other) if moving.exchange => {
+            from.names.set(moving.old_name, old_spare, (other.number, other.kind), true)?;
+        }
+        _ => from.names.take_away(moving.old_name, old_spare)?,
     }
     finish(moving, replaced)
 }
@@ -163,5 +165,5 @@ pub fn pin(file: &Node, dentry: &Dentry) -> Result {
     file.own_attributes(&dentry.inode)?;
     dir.own_attributes(&parent.inode)?;
     let spare = dir.names.spare(&name.bytes, &file.fs.budget.share())?;
-    dir.names.pin(spare, dentry.inode.number, dentry.inode.kind)
+    dir.names.pin(&name.bytes, spare, (dentry.inode.number, dentry.inode.kind))
 }

@@ -28,8 +28,6 @@ mod list;
 mod names;
 mod node;
 mod options;
-#[cfg(test)]
-mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -101,6 +99,13 @@ fn make(
     let fs = try_arc(Fs { device, inodes: inodes.clone(), budget, _below: below })?;
     let root = fs.inode(root)?;
     SuperBlock::try_cached(kind, Cache::Revalidated, device, inodes, root, try_box(Whole { fs, options })?)
+}
+
+/// An overlay over the root of `below`, for tests.
+#[cfg(test)]
+pub fn over(below: &Arc<SuperBlock>) -> Result<Arc<SuperBlock>> {
+    let options = Options { below: Vec::new() };
+    make(&OVERLAY, below.clone(), below.root()?.inode.clone(), options, 10_000)
 }
 
 impl Fs {

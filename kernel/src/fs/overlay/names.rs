@@ -131,11 +131,14 @@ impl Names {
         Names(SpinLock::new(None, &NAMES))
     }
 
-    /// Finds the memory for a name that may be entered.
+    /// Finds the memory to change a name, if it takes any: that of one that is here already does not, however full the file system is.
     ///
     /// # Errors
     /// ENOSPC, ENOMEM.
-    pub fn spare(&self, name: &[u8], budget: &BudgetRef) -> Result<Spare> {
+    pub fn spare(&self, name: &[u8], budget: &BudgetRef) -> Result<Option<Spare>> {
+        if self.find(name).is_some() {
+            return Ok(None);
+        }
         let name = Vec::try_from_slice(name)?.into_boxed_slice();
         budget.charge(BudgetKind::Files, 1).map_err(|_| ENOSPC)?;
         // From here on it is given back by whoever drops it.
@@ -154,7 +157,7 @@ impl Names {
             let (all, listed) = (RBTree::new(ByName::NEW), RBTree::new(ByCookie::NEW));
             try_box(InParts::new(Trees { all, listed, next: 1, live: 0 }))
         };
-        Ok(Spare { own, trees: is_first.then(trees).transpose()? })
+        Ok(Some(Spare { own, trees: is_first.then(trees).transpose()? }))
     }
 
     /// None: the name is as below.
@@ -174,36 +177,43 @@ impl Names {
     /// # Errors
     /// ENOSPC: as many names were made here as there are cookies.
     #[expect(clippy::arithmetic_side_effects, reason = "names take memory each, cookies are bounded")]
-    pub fn set(&self, spare: Spare, number: u64, kind: Kind, is_below: bool) -> Result {
+    pub fn set(
+        &self,
+        name: &[u8],
+        spare: Option<Spare>,
+        (number, kind): (u64, Kind),
+        is_below: bool,
+    ) -> Result {
         let mut trees = self.0.lock();
-        let trees = fill(&mut trees, spare.trees)?;
-        if let Some(own) = trees.all.find(&&*spare.own.name).get() {
+        let (trees, spare) = fill(&mut trees, spare)?;
+        if let Some(own) = trees.all.find(&name).get() {
             trees.live += usize::from(own.leads() == Leads::Nowhere);
             own.lead(number, kind);
             return Ok(());
         }
+        let own = spare.ok_or(EIO)?;
         if !is_below {
             if trees.next == COOKIES {
                 return Err(ENOSPC);
             }
-            spare.own.cookie.store(trees.next, Relaxed);
+            own.cookie.store(trees.next, Relaxed);
             trees.next += 1;
-            trees.listed.insert(spare.own.clone());
+            trees.listed.insert(own.clone());
         }
-        spare.own.lead(number, kind);
-        trees.all.insert(spare.own);
+        own.lead(number, kind);
+        trees.all.insert(own);
         trees.live += 1;
         Ok(())
     }
 
     /// Has the name lead to an inode that it leads to below, unless it is not as below any more.
     #[expect(clippy::arithmetic_side_effects, reason = "names take memory each")]
-    pub fn pin(&self, spare: Spare, number: u64, kind: Kind) -> Result {
+    pub fn pin(&self, name: &[u8], spare: Option<Spare>, (number, kind): (u64, Kind)) -> Result {
         let mut trees = self.0.lock();
-        let trees = fill(&mut trees, spare.trees)?;
-        if trees.all.find(&&*spare.own.name).is_null() {
-            spare.own.lead(number, kind);
-            trees.all.insert(spare.own);
+        let (trees, spare) = fill(&mut trees, spare)?;
+        if let Some(own) = spare.filter(|_| trees.all.find(&name).is_null()) {
+            own.lead(number, kind);
+            trees.all.insert(own);
             trees.live += 1;
         }
         Ok(())
@@ -211,12 +221,12 @@ impl Names {
 
     /// The name leads nowhere from here on, whatever stands below.
     #[expect(clippy::arithmetic_side_effects, reason = "counted when they came")]
-    pub fn take_away(&self, spare: Spare) -> Result {
+    pub fn take_away(&self, name: &[u8], spare: Option<Spare>) -> Result {
         let mut trees = self.0.lock();
-        let trees = fill(&mut trees, spare.trees)?;
-        let mut place = trees.all.find_mut(&&*spare.own.name);
+        let (trees, spare) = fill(&mut trees, spare)?;
+        let mut place = trees.all.find_mut(&name);
         let Some(own) = place.get() else {
-            trees.all.insert(spare.own);
+            trees.all.insert(spare.ok_or(EIO)?);
             return Ok(());
         };
         trees.live -= usize::from(own.leads() != Leads::Nowhere);
@@ -273,10 +283,15 @@ impl Drop for Names {
     }
 }
 
-/// The trees, which come with the first name.
-fn fill(place: &mut Option<Box<InParts<Trees>>>, spare: Option<Box<InParts<Trees>>>) -> Result<&mut Trees> {
+/// The trees, which come with the first name, and what is spare besides.
+fn fill(
+    place: &mut Option<Box<InParts<Trees>>>,
+    spare: Option<Spare>,
+) -> Result<(&mut Trees, Option<Arc<Own>>)> {
+    let (own, trees) = spare.map_or((None, None), |spare| (Some(spare.own), spare.trees));
     if place.is_none() {
-        *place = spare;
+        *place = trees;
     }
-    place.as_mut().map(|trees| trees.value()).ok_or(EIO)
+    let trees = place.as_mut().ok_or(EIO)?;
+    Ok((trees.value(), own))
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod model;
 mod operations;
+mod overlay;
 mod pages;
 mod races;
 mod testfs;

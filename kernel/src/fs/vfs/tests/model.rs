@@ -9,7 +9,7 @@ use super::super::rename::{EXCHANGE, NO_REPLACE};
 use super::super::superblock::Mounting;
 use super::*;
 use crate::errno::*;
-use crate::fs::tmpfs;
+use crate::fs::{overlay, tmpfs};
 use crate::testing::in_process;
 
 /// Runs `test` on `cases` values; one that fails is made smaller.
@@ -237,8 +237,24 @@ fn compare(path: &str, thing: &Thing, numbers: &mut BTreeMap<u32, u64>) {
     }
 }
 
+/// Link counts of directories and files.
+fn compare_links(path: &str, names: &Names, files: &mut BTreeMap<u32, (String, u32)>) {
+    let dirs = names.values().filter(|thing| matches!(thing, Thing::Dir(_))).count() as u32;
+    assert_eq!(find(path).unwrap().dentry.inode.links(), 2 + dirs, "{path}");
+    for (name, thing) in names {
+        let path = std::format!("{path}/{name}");
+        match thing {
+            Thing::Dir(names) => compare_links(&path, names, files),
+            Thing::File(file) => files.entry(*file).or_insert((path, 0)).1 += 1,
+        }
+    }
+}
+
 fn play(names: Option<&NameCache>, ops: &[Op]) {
-    let mut model = Model { root: Thing::Dir(Names::new()), files: 0 };
+    play_on(&mut Model { root: Thing::Dir(Names::new()), files: 0 }, names, ops);
+}
+
+fn play_on(model: &mut Model, names: Option<&NameCache>, ops: &[Op]) {
     let mut held = Vec::new();
     for (i, op) in ops.iter().enumerate() {
         assert_eq!(run(op, names, &mut held), model.run(op), "operation {i}, {op:?}, of {ops:?}");
@@ -272,6 +288,33 @@ fn random_operations_on_cached_names_do_what_they_do_to_a_plain_tree() {
                 let world = World::new(cache);
                 *super::testfs::lock(&world.fs.lifetime) = lifetime;
                 play(Some(world.names()), &ops);
+            });
+        });
+    }
+}
+
+#[test]
+fn random_operations_on_an_overlay_do_what_they_do_to_a_plain_tree_and_nothing_below() {
+    for lifetime in [0, u64::MAX] {
+        in_process(move || {
+            let (before, after) = (prop::collection::vec(op(), 1..40), prop::collection::vec(op(), 1..60));
+            check(250, &(before, after), |(before, after)| {
+                let world = World::new(Cache::Revalidated);
+                *super::testfs::lock(&world.fs.lifetime) = lifetime;
+                let mut model = Model { root: Thing::Dir(Names::new()), files: 0 };
+                play_on(&mut model, None, &before);
+                let below = world.fs.elsewhere(|tree| tree.nodes.clone());
+                let above = overlay::over(&world.superblock).unwrap();
+                enter(&above);
+                let Thing::Dir(names) = &model.root else { return };
+                compare_links(".", names, &mut BTreeMap::new());
+                play_on(&mut model, above.names.as_deref(), &after);
+                let (Thing::Dir(names), mut files) = (&model.root, BTreeMap::new()) else { return };
+                compare_links(".", names, &mut files);
+                for (path, links) in files.into_values() {
+                    assert_eq!(find(&path).unwrap().dentry.inode.links(), links, "{path}");
+                }
+                assert!(world.fs.elsewhere(|tree| tree.nodes == below), "something below was changed");
             });
         });
     }

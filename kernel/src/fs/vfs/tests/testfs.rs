@@ -20,6 +20,8 @@ use super::super::superblock::{FsType, StatFs, SuperBlock, new_device};
 use super::tree::{ROOT, Tree};
 use crate::errno::*;
 use crate::sched::{Sleep, WaitQueue};
+use vm::frame::OwnedFrame;
+use vm::{Asked, Pager, VmError};
 
 static TESTFS: FsType = FsType {
     name: "testfs",
@@ -382,8 +384,38 @@ impl InodeOps for One {
         self.0.run("read_link", &[], |tree| Ok(tree.at(inode.number)?.target.clone()))
     }
 
+    fn pager(&self) -> Result<Option<Box<dyn Pager>>> {
+        Ok(Some(Box::new(Pages(self.0.clone()))))
+    }
+
+    fn can_lie_below(&self) -> bool {
+        true
+    }
+
     fn fsync(&self, _: &Inode, data_only: bool) -> Result {
         self.0.run("fsync", if data_only { b"data" } else { b"all" }, |_| Ok(()))
+    }
+}
+
+/// What the tree's files have in them: bytes of `FILL`.
+struct Pages(Arc<TestFs>);
+
+pub const FILL: u8 = b'x';
+
+impl Pager for Pages {
+    fn read(
+        &self,
+        _: u64,
+        count: usize,
+        give: &mut dyn FnMut(OwnedFrame),
+    ) -> core::result::Result<Asked, VmError> {
+        self.0.run("read", &[], |_| Ok(())).map_err(|_| VmError::Io)?;
+        for _ in 0..count {
+            let mut page = vm::frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
+            page.bytes().fill(FILL);
+            give(page);
+        }
+        Ok(Asked::Read)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::errno::*;
 
 pub const ROOT: u64 = 1;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Node {
     pub kind: Kind,
     pub mode: u32,

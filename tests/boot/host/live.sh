@@ -4,6 +4,8 @@
 # same folder, with the same mask and environment.
 . tests/boot/common
 chmod 755 "$work"
+# From other folders, too.
+case $DARTER_KERNEL in darter | linux) ;; *) DARTER_KERNEL=$(readlink -f "$DARTER_KERNEL") ;; esac
 
 # live ARG...: on this machine's files.
 live() { run --timeout 60 --root host "$@" </dev/null; }
@@ -97,6 +99,8 @@ for name in sh cat ls mount; do ln -s busybox "$work/root/bin/$name"; done
 echo mine >"$work/root/etc/motd"
 echo 'int puts(const char *); int main(void) { puts("dynamic"); return 4; }' >"$work/hello.c"
 gcc -o "$work/hello" "$work/hello.c" || exit 1
+live --add "$work/hello:/opt/new/hello" -- /opt/new/hello
+expect 'a program that is added' "$out $rc" 'dynamic 4'
 echo added >"$work/added"
 mkdir -p "$work/data/deep" && echo deep >"$work/data/deep/file"
 run --timeout 60 --root "$work/root" --add "$work/added:/etc/motd" --add "$work/hello:/bin/hello" --add "$work/data:/srv" --share "$work/tree:/mnt/tree" \

@@ -53,6 +53,7 @@ struct options {
 	int keep;                  /* -k: faultzf does not unmap */
 	int vfork;                 /* -v */
 	int private_map;           /* -p */
+	int live;                  /* -l: files of the host */
 	int across;                /* -a: a task's partner is on the next CPU */
 	int unpinned;              /* -n */
 	int spin;                  /* -S: barriers spin and never sleep */
@@ -75,7 +76,7 @@ extern struct options opt;
 struct bench {
 	const char *name;
 	const char *what;          /* one line for -h */
-	const char *flags;         /* which of the optional letters (t o k v p a m b x) it takes */
+	const char *flags;         /* which of the optional letters (t o k v p a l m b x) it takes */
 	uint64_t warm;             /* default of -w */
 	uint64_t mib, bytes;       /* defaults of -m and -b */
 	void (*prepare)(void);                 /* once, before the tasks start; may be null */
@@ -116,6 +117,10 @@ void bench_report(const struct bench *bench, const struct shared *shared);
 void bench_pin(unsigned index);
 uint64_t bench_now_ns(void);
 _Noreturn void bench_fail(const char *what);
+/* Has $TMPDIR be a live root (live.c); -l does. */
+void bench_live(void);
+/* The path, of PATH_MAX bytes at most, of what stands in the folder of that number there. */
+void bench_live_name(char *name, unsigned index, const char *what);
 const char *bench_tmp(void);               /* TMPDIR or /tmp */
 const char *bench_self(const char *argv0); /* a path by which this program can be executed */
 

@@ -138,7 +138,10 @@ static const char *path_of(unsigned index)
 	(void)index;
 	snprintf(path, sizeof path, "%s", self);
 #else
-	snprintf(path, sizeof path, "%s/%s.%ld.%u", bench_tmp(), NAME, (long)owner, index);
+	if (opt.live)
+		bench_live_name(path, index, NAME);
+	else
+		snprintf(path, sizeof path, "%s/%s.%ld.%u", bench_tmp(), NAME, (long)owner, index);
 #endif
 	return path;
 }
@@ -160,7 +163,7 @@ static void copy_self(const char *to)
 
 static void remove_copies(void)
 {
-	if (getpid() == owner)
+	if (getpid() == owner && !opt.live)
 		for (unsigned i = 0; i < opt.tasks; i++)
 			unlink(path_of(i));
 }
@@ -181,7 +184,7 @@ static void body(struct task *task)
 
 int main(int argc, char **argv)
 {
-	static const struct bench bench = { .name = NAME, .what = "exec itself again and again", .flags = "", .warm = 100 };
+	static const struct bench bench = { .name = NAME, .what = "exec itself again and again", .flags = "l", .warm = 100 };
 	if (argc == 3 && strcmp(argv[1], "@") == 0)
 		reborn(argv[0], argv[2]);
 	bench_options(argc, argv, &bench);
@@ -191,7 +194,7 @@ int main(int argc, char **argv)
 	bench_begin(shared);
 #ifndef SHARED
 	atexit(remove_copies);
-	for (unsigned i = 0; i < opt.tasks; i++)
+	for (unsigned i = 0; i < opt.tasks && !opt.live; i++)
 		copy_self(path_of(i));
 #endif
 	bench_processes(&bench, shared, body);

@@ -76,7 +76,10 @@ static char *name_of(unsigned index)
 	char *name = malloc(PATH_MAX);
 	if (!name)
 		bench_fail("malloc");
-	snprintf(name, PATH_MAX, "%s/openclose.%ld.%u", bench_tmp(), (long)owner, opt.shared ? 0 : index);
+	if (opt.live)
+		bench_live_name(name, opt.shared ? 0 : index, "file");
+	else
+		snprintf(name, PATH_MAX, "%s/openclose.%ld.%u", bench_tmp(), (long)owner, opt.shared ? 0 : index);
 	return name;
 }
 
@@ -88,7 +91,7 @@ static void prepare(void)
 static void setup(struct task *task)
 {
 	task->state = name_of(task->index);
-	int fd = open(task->state, O_CREAT | O_RDWR, 0600);
+	int fd = open(task->state, opt.live ? O_RDONLY : O_CREAT | O_RDWR, 0600);
 	if (fd < 0)
 		bench_fail(task->state);
 	close(fd);
@@ -105,13 +108,13 @@ static uint64_t op(struct task *task)
 
 static void teardown(struct task *task)
 {
-	if (unlink(task->state) != 0 && errno != ENOENT)
+	if (!opt.live && unlink(task->state) != 0 && errno != ENOENT)
 		bench_fail("unlink");
 	free(task->state);
 }
 
 static const struct bench bench = {
-	.name = "openclose", .what = "open and close a file", .flags = "to", .warm = 1000,
+	.name = "openclose", .what = "open and close a file", .flags = "tol", .warm = 1000,
 	.prepare = prepare, .setup = setup, .op = op, .teardown = teardown,
 };
 

@@ -38,6 +38,7 @@ static void usage(const struct bench *bench, int status)
 		{ 'v', "vfork instead of fork" },
 		{ 'p', "map privately" },
 		{ 'a', "each task's partner is on the next CPU" },
+		{ 'l', "files of the host, under an overlay, as a live root has them" },
 		{ 'm', "memory per task, in MiB" },
 		{ 'b', "bytes per operation" },
 		{ 'x', "the program to execute, a path" },
@@ -64,7 +65,7 @@ void bench_options(int argc, char **argv, const struct bench *bench)
 {
 	opt = (struct options){ .seconds = 5, .warm = bench->warm, .mib = bench->mib, .bytes = bench->bytes };
 	for (;;) {
-		int letter = getopt(argc, argv, "+s:c:w:nqShtokvpam:b:x:");
+		int letter = getopt(argc, argv, "+s:c:w:nqShtokvpalm:b:x:");
 		if (letter == -1) {
 			/* N may stand before options: "+" stops there (glibc would move it), and the loop goes on after it. */
 			if (optind >= argc)
@@ -74,7 +75,7 @@ void bench_options(int argc, char **argv, const struct bench *bench)
 				usage(bench, 2);
 			continue;
 		}
-		if (strchr("tokvpambx", letter) && !strchr(bench->flags, letter))
+		if (strchr("tokvpalmbx", letter) && !strchr(bench->flags, letter))
 			usage(bench, 2);
 		switch (letter) {
 		case 's': {
@@ -95,6 +96,7 @@ void bench_options(int argc, char **argv, const struct bench *bench)
 		case 'v': opt.vfork = 1; break;
 		case 'p': opt.private_map = 1; break;
 		case 'a': opt.across = 1; break;
+		case 'l': opt.live = 1; break;
 		case 'm': opt.mib = number(bench, optarg); break;
 		case 'b': opt.bytes = number(bench, optarg); break;
 		case 'x': opt.program = optarg; break;
@@ -105,4 +107,6 @@ void bench_options(int argc, char **argv, const struct bench *bench)
 	if (opt.tasks == 0)
 		opt.tasks = pin_cpus();
 	pin_prepare();
+	if (opt.live)
+		bench_live();
 }

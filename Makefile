@@ -109,7 +109,7 @@ lockdep: setup ## The kernel that checks lock order at every lock, beside the ot
 
 guest: target/guest/init target/guest/line-selftest target/guest/exits ## The guest's first program, the line detector's test, and the operations of `darter exits`
 
-target/guest/init: host/guest/init.c host/guest/frames.h host/guest/audit.h | setup
+target/guest/init: host/guest/init.c host/guest/frames.h host/guest/live.h host/guest/audit.h | setup
 	@mkdir -p $(@D)
 	$(MUSL_CC) -static -Os -std=gnu11 -Wall -Wextra -o $@ $<
 
@@ -135,7 +135,7 @@ booted-test: build ## The ABI programs against Linux, and the scripts of tests/b
 	tests/run --kernel $(DARTER_KERNEL); abi=$$?; target/release/darter test --kernel $(DARTER_KERNEL) && exit $$abi
 
 # The booted tests that `make lockdep-test` runs beside the ABI programs.
-LOCKDEP_TESTS ?= lock-order audit poison statuses stack leaks terminal share overlay
+LOCKDEP_TESTS ?= lock-order audit poison statuses stack leaks terminal share overlay live
 lockdep-test: build lockdep fuzzer stack ## The same on the lockdep kernel, with a few of the scripts and the cases that the fuzzer found: a lock out of order is a panic
 	@if [ "$(DARTER_KERNEL)" = darter ]; then \
 	    tests/run --kernel $(LOCKDEP_KERNEL) --cpus 4 --shown target/shown; abi=$$?; \

@@ -14,7 +14,10 @@ unset CDPATH
 
 stamp=.cache/setup-ok
 linux=.cache/linux/vmlinuz
-modules=.cache/linux/modules    # with which that Linux runs machines under KVM (darter run --accel nested), and has disks
+modules=.cache/linux/modules
+# With these that Linux runs machines under KVM (darter run --accel nested), and has disks, shared folders and a live root.
+module_files="virt/lib/irqbypass drivers/crypto/ccp/ccp arch/x86/kvm/kvm arch/x86/kvm/kvm-amd drivers/block/virtio_blk
+    drivers/virtio/virtio_mmio fs/netfs/netfs net/9p/9pnet net/9p/9pnet_virtio fs/9p/9p fs/overlayfs/overlay"
 qemu_wanted=9          # the plugin API that `darter bench --instructions` uses appeared in QEMU 9
 toolchain=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
 target=x86_64-unknown-none
@@ -59,7 +62,12 @@ has_gcc() { have gcc && [ -e /usr/include/stdio.h ]; }
 # A dynamic program names its loader within its first page.
 has_busybox() { have busybox && ! head -c 4096 "$(command -v busybox)" | grep -aq ld-linux; }
 
-has_linux() { [ -e $linux ] && [ -e $modules/kvm-amd.ko ] && [ -e $modules/virtio_blk.ko ]; }
+has_linux() {
+    [ -e $linux ] || return 1
+    for module in $module_files; do
+        [ -e "$modules/${module##*/}.ko" ] || return 1
+    done
+}
 
 missing() {
     has_rust || echo rust
@@ -237,7 +245,7 @@ fetch_linux() {
     for part in vmlinuz System.map config; do
         mv ".cache/linux/new/unpacked/boot/$part-$version" ".cache/linux/$version/$part"
     done
-    for module in virt/lib/irqbypass drivers/crypto/ccp/ccp arch/x86/kvm/kvm arch/x86/kvm/kvm-amd drivers/block/virtio_blk; do
+    for module in $module_files; do
         unpack_module ".cache/linux/new/unpacked/lib/modules/$version/kernel/$module.ko" ".cache/linux/$version/modules/${module##*/}.ko" ||
             { say "$package lacks the module ${module##*/}, or it cannot be unpacked"; return 1; }
     done

@@ -2,8 +2,8 @@
  * The guest's first program: runs one job and relays its streams to the `darter` command on the other side.
  *
  * It is `/init` of the initramfs on Darter and on Linux alike, static, and uses few system calls so that a young kernel
- * can run it. The job stands in /.darter/job (key NUL value NUL, repeated: mode, cwd, hostname, tag,
- * share, env, arg).
+ * can run it. The job stands in /.darter/job (key NUL value NUL, repeated: mode, cwd, hostname, module, root,
+ * tag, share, uid, gid, group, umask, env, arg); live.h says what a live root is.
  *
  *   mode pipes   the program's stdin, stdout and stderr are pipes, carried as frames on the control port (ttyS2)
  *   mode tty     its controlling terminal is ttyS1; only signals, window size and the end are frames
@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -33,6 +34,7 @@
 
 #include "audit.h"
 #include "frames.h"
+#include "live.h"
 
 #define TERMINAL "/dev/ttyS1"
 #define JOB "/.darter/job"
@@ -42,9 +44,16 @@
 static struct {
 	int tty;
 	const char *cwd, *hostname;
+	const char *root; /* the tag of the device that has a live root */
 	char **env, **arg, **share; /* a share is a device's tag and where it stands */
 	size_t envs, args, shares;
-} job = { .cwd = "/", .hostname = "darter" };
+	/* The program's user, if the job names one. */
+	int has_user;
+	uid_t uid;
+	gid_t gid, *group;
+	size_t groups;
+	mode_t umask;
+} job = { .cwd = "/", .hostname = "darter", .umask = 022 };
 
 static int terminal = -1;   /* ttyS1, in tty mode: kept open so that its output can be drained */
 static int child_pipe[2];   /* written by the SIGCHLD handler */
@@ -58,21 +67,20 @@ static unsigned char input[INPUT_WINDOW];
 static size_t input_len;
 static int input_fd = -1, input_eof;
 
-/* A file system that is not there, or stands already, is no error: what the program misses it will say itself. */
-static void mount_at(const char *type, const char *where, unsigned long flags, const char *data)
-{
-	mkdir(where, 0755);
-	mount(type, where, type, flags, data);
-}
-
-static void mount_all(void)
+static void mount_devices(void)
 {
 	mount_at("devtmpfs", "/dev", MS_NOSUID, "mode=0755");
+}
+
+/* What a program expects beside the files of its root. A live root has a /tmp of its own. */
+static void mount_all(void)
+{
 	mount_at("proc", "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	mount_at("sysfs", "/sys", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	mount_at("devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "mode=0620,ptmxmode=0666");
 	mount_at("tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777");
-	mount_at("tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777");
+	if (!job.root)
+		mount_at("tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777");
 	mount_at("tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=0755");
 	(void)!symlink("/proc/self/fd", "/dev/fd");
 	(void)!symlink("/proc/self/fd/0", "/dev/stdin");
@@ -131,7 +139,8 @@ static void read_job(void)
 	job.env = calloc(fields / 2 + 1, sizeof *job.env);
 	job.arg = calloc(fields / 2 + 1, sizeof *job.arg);
 	job.share = calloc(fields / 2 + 1, sizeof *job.share);
-	if (!job.env || !job.arg || !job.share)
+	job.group = calloc(fields / 2 + 1, sizeof *job.group);
+	if (!job.env || !job.arg || !job.share || !job.group)
 		fail("out of memory for the job");
 	for (char *at = text; at < text + len;) {
 		char *key = at, *value = key + strlen(key) + 1;
@@ -146,6 +155,18 @@ static void read_job(void)
 			job.cwd = value;
 		else if (!strcmp(key, "hostname"))
 			job.hostname = value;
+		else if (!strcmp(key, "module"))
+			insert_module(value);
+		else if (!strcmp(key, "root"))
+			job.root = value;
+		else if (!strcmp(key, "uid"))
+			job.uid = (uid_t)strtoul(value, NULL, 10), job.has_user = 1;
+		else if (!strcmp(key, "gid"))
+			job.gid = (gid_t)strtoul(value, NULL, 10);
+		else if (!strcmp(key, "group"))
+			job.group[job.groups++] = (gid_t)strtoul(value, NULL, 10);
+		else if (!strcmp(key, "umask"))
+			job.umask = (mode_t)strtoul(value, NULL, 8);
 		else if (!strcmp(key, "tag") || !strcmp(key, "share"))
 			job.share[job.shares++] = value;
 		else if (!strcmp(key, "env"))
@@ -169,8 +190,8 @@ static void mount_shares(void)
 			mkdir(at, 0755);
 		}
 		mkdir(at, 0755);
-		if (mount(job.share[i], at, "9p", MS_RDONLY | MS_NODEV, "trans=virtio,version=9p2000.L") != 0)
-			fail(at);
+		if (mount(job.share[i], at, "9p", MS_RDONLY | MS_NODEV, SHARE_OPTIONS) != 0)
+			fail(errno == ENODEV ? NO_9P : at);
 	}
 }
 
@@ -188,6 +209,24 @@ static void make_pipe(int fd[2])
 		fail("pipe");
 }
 
+/* The streams are the user's, who may open them anew by /dev/stdin and the like; so is the terminal, as login would leave it. */
+static void give_to_user(int fd)
+{
+	if (job.has_user && fd >= 0)
+		(void)!fchown(fd, job.uid, job.gid);
+}
+
+static void become_user(void)
+{
+	if (!job.has_user)
+		return;
+	umask(job.umask);
+	if (setgroups(job.groups, job.group) != 0 || setgid(job.gid) != 0 || setuid(job.uid) != 0) {
+		dprintf(2, "darter: cannot become user %u: %s\n", (unsigned)job.uid, strerror(errno));
+		_exit(125);
+	}
+}
+
 /* In the child: becomes the program, or leaves with what a shell would leave with. */
 static _Noreturn void become_program(int in, int out, int err)
 {
@@ -203,6 +242,7 @@ static _Noreturn void become_program(int in, int out, int err)
 		_exit(125);
 	if (job.tty && in > 2)
 		close(in);
+	become_user();
 	if (chdir(job.cwd) != 0) {
 		dprintf(2, "darter: %s: %s\n", job.cwd, strerror(errno));
 		_exit(125);
@@ -377,7 +417,7 @@ static void nonblocking(int fd)
 int main(void)
 {
 	int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 };
-	mount_all();
+	mount_devices();
 	/* A kernel that could not open /dev/console for us leaves 0, 1 and 2 free: nothing else may land there. */
 	int null;
 	while ((null = open("/dev/null", O_RDWR)) >= 0 && null < 3)
@@ -386,6 +426,13 @@ int main(void)
 		close(null);
 	seed_randomness();
 	read_job();
+	if (job.root) {
+		enter_live_root(job.root);
+		mount_devices();
+	}
+	mount_all();
+	if (job.root)
+		finish_live_root();
 	mount_shares();
 	(void)!sethostname(job.hostname, strlen(job.hostname));
 	open_control();
@@ -400,6 +447,7 @@ int main(void)
 		terminal = open(TERMINAL, O_RDWR | O_NOCTTY | O_CLOEXEC);
 		if (terminal < 0)
 			fail(TERMINAL);
+		give_to_user(terminal);
 		/* The host sends the size and only then anything else; it must hold before the program looks. */
 		send_frame('R', NULL, 0);
 		read_control();
@@ -407,6 +455,9 @@ int main(void)
 		make_pipe(in);
 		make_pipe(out);
 		make_pipe(err);
+		give_to_user(in[0]);
+		give_to_user(out[1]);
+		give_to_user(err[1]);
 		send_frame('R', NULL, 0);
 	}
 	program = fork();

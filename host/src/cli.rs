@@ -11,6 +11,7 @@ use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
 use crate::machine::{Disk, Model, Share};
 use crate::root::{Addition, Root};
+use crate::run::Asked;
 use crate::size::parse_bytes;
 
 /// Runs Linux programs on the Darter kernel, each in a virtual machine of its own.
@@ -104,9 +105,13 @@ pub struct MachineOptions {
     /// Memory of the machine (512M, 4G; a bare number is MiB)
     #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
     pub memory: u64,
-    /// The guest's files: busybox, this machine's own (host), a folder, or a tar archive
+    /// The guest's files: busybox, a tar archive, or those of this machine (host) or of a folder as they are now. What the guest writes stays in
+    /// its memory. With host the program starts as whoever calls, in the same folder and with the same environment
     #[arg(long, default_value = "busybox", value_parser = Root::parse, value_name = "busybox|host|DIR|FILE.tar")]
     pub root: Root,
+    /// Who the program is: a name that the root of host or DIR has, or numbers. Without: whoever calls with --root host, else root
+    #[arg(long, value_parser = Asked::parse, value_name = "NAME|UID[:GID]")]
+    pub user: Option<Asked>,
     /// Put a file or folder into the guest; a dynamic program brings its interpreter and libraries along.
     /// Without DST an absolute SRC keeps its place, a relative one stands below /root, where programs start
     #[arg(long, value_parser = Addition::parse, value_name = "SRC[:DST]")]
@@ -124,8 +129,8 @@ pub struct MachineOptions {
     /// QEMU's CPU model with its features
     #[arg(long, default_value = "max", value_name = "MODEL")]
     pub cpu_model: String,
-    /// The same run each time, instruction for instruction (slower; one host thread; programs lie at the same addresses; no source of entropy). Input and disks
-    /// still have a time of their own
+    /// The same run each time, instruction for instruction (slower; one host thread; programs lie at the same addresses; no source of entropy). Input, disks and
+    /// folders of this machine still have a time of their own
     #[arg(long)]
     pub deterministic: bool,
     /// Words for the kernel's command line
@@ -134,7 +139,8 @@ pub struct MachineOptions {
     /// A word for QEMU's command line
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub qemu_arg: Vec<OsString>,
-    /// An environment variable of the program; PATH, HOME, USER and TERM are set
+    /// An environment variable of the program; PATH, HOME, USER and TERM are set, and with --root host the caller's are, but for those that name
+    /// what the guest does not have (SSH_AUTH_SOCK, DISPLAY, XDG_RUNTIME_DIR and the like)
     #[arg(long, short = 'e', value_name = "NAME=VALUE")]
     pub env: Vec<String>,
     /// End with status 124 after so many seconds, start of the machine included
@@ -143,6 +149,9 @@ pub struct MachineOptions {
     /// Give up (status 125) when the kernel has not started its first program after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "300")]
     pub boot_timeout: f64,
+    /// Wait for gdb before the first instruction, on a port of this machine; the command that connects it is printed
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1234", conflicts_with = "boot_timeout", value_parser = clap::value_parser!(u16).range(1..), value_name = "PORT")]
+    pub gdb: Option<u16>,
     /// Show the kernel's console on stderr
     #[arg(long, short = 'v')]
     pub verbose: bool,
@@ -158,8 +167,8 @@ pub struct Run {
     /// Print one JSON object when it is over: status, the streams, times, how the machine ran
     #[arg(long)]
     pub json: bool,
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD [ARG]")]
+    /// The program and its arguments; one whose name begins with - stands behind --
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD [ARG]")]
     pub command: Vec<String>,
 }
 
@@ -592,5 +601,26 @@ mod tests {
             assert_eq!(run.command, ["ls", "--cpus", "9"]);
         }
         assert!(Cli::try_parse_from(["darter", "run"]).is_err());
+    }
+
+    #[test]
+    fn a_mistyped_option_is_not_the_program() {
+        let error = |line: &str| Cli::try_parse_from(line.split(' ')).err().map(|error| error.to_string());
+        assert!(error("darter run --cpu 4 true").unwrap().contains("'--cpus'"));
+        assert!(error("darter run -cc4 true").is_some());
+        assert!(error("darter run -- --cpu 4").is_none());
+        assert!(error("darter run true --cpu 4 -- -x").is_none());
+    }
+
+    #[test]
+    fn gdb_has_a_port() {
+        let gdb = |line: &str| match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+            Ok(Command::Run(run)) => run.machine.gdb,
+            _ => None,
+        };
+        assert_eq!(gdb("darter run true"), None);
+        assert_eq!(gdb("darter run --gdb true"), Some(1234));
+        assert_eq!(gdb("darter run --gdb=2345 true"), Some(2345));
+        assert_eq!(gdb("darter run --gdb=0 true"), None);
     }
 }

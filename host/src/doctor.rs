@@ -126,10 +126,14 @@ fn linux(paths: &Tree) -> Finding {
 
 fn modules(paths: &Tree) -> Finding {
     let folder = paths.linux_modules();
-    if folder.join("kvm-amd.ko").is_file() {
+    let uses =
+        [("kvm-amd", "--accel nested"), ("9p", "--share with Linux"), ("overlay", "--root host with Linux")];
+    let lacks = uses.iter().filter(|(name, _)| !folder.join(format!("{name}.ko")).is_file());
+    let lacks: Vec<String> = lacks.map(|(name, what)| format!("{name} ({what})")).collect();
+    if lacks.is_empty() {
         Finding::Good(folder.display().to_string())
     } else {
-        Finding::Better("no KVM modules of Linux (--accel nested)".into(), "make setup".into())
+        Finding::Better(format!("modules of Linux are missing: {}", lacks.join(", ")), "make setup".into())
     }
 }
 

@@ -38,7 +38,7 @@ impl Tree {
         self.root.join(".cache/linux/vmlinuz")
     }
 
-    /// The modules of that Linux with which it runs machines under KVM.
+    /// The modules of that Linux with which it runs machines under KVM, and has disks and folders of this machine.
     pub fn linux_modules(&self) -> PathBuf {
         self.root.join(".cache/linux/modules")
     }

@@ -57,7 +57,9 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
         cpu_model: "max".into(),
         deterministic: false,
         disks: Vec::new(),
+        root: None,
         shares: Vec::new(),
+        gdb: None,
         extra: Vec::new(),
     };
     let command = ["cat", "/proc/kallsyms"].map(String::from);

@@ -61,14 +61,12 @@ impl std::error::Error for Interrupted {}
 impl Boot<'_> {
     /// `begun` is told of each command as it begins.
     pub fn run(&self, signals: &mut Signals, commands: &[Command], begun: &dyn Fn(usize)) -> Result<Ran> {
-        let shared = root::prepare(self.paths, &Root::Busybox, self.add, self.machine.memory)?;
+        let shared = root::prepare(self.paths, &Root::Busybox, self.add, &[], self.machine.memory)?;
         let script = guest::script(commands, self.settle, self.limit, self.undisturbed);
         let job = Job {
-            shares: Vec::new(),
-            tty: false,
-            input: false,
-            environment: run::environment(&[], false),
+            environment: run::environment(false),
             arguments: vec!["sh".into(), "-c".into(), script],
+            ..Job::default()
         };
         let initramfs = root::with_job(self.paths, &shared, &job)?;
         let kernel = self.kernel.image(self.paths)?;
@@ -176,7 +174,9 @@ pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine
         cpu_model: cpu_model.into(),
         deterministic: false,
         disks: Vec::new(),
+        root: None,
         shares: Vec::new(),
+        gdb: None,
         extra: Vec::<OsString>::new(),
     }
 }

@@ -47,6 +47,8 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
         deterministic: false,
         disk: Vec::new(),
         share: Vec::new(),
+        gdb: None,
+        user: None,
         append: options.append.clone(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

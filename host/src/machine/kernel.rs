@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
+use super::{Machine, Model};
 use crate::paths::Tree;
 
 /// Alike for both kernels. `panic=-1` ends the machine at once (it runs with -no-reboot).
@@ -62,6 +63,24 @@ impl Kernel {
             bail!("there is no kernel at {}: {remedy}", path.display());
         }
         Ok(path)
+    }
+
+    /// The modules without which it has none of the machine's folders, in the order in which they are loaded.
+    ///
+    /// # Errors
+    /// One is missing.
+    pub fn modules(&self, tree: &Tree, machine: &Machine) -> Result<Vec<PathBuf>> {
+        if *self != Kernel::Linux || (machine.root.is_none() && machine.shares.is_empty()) {
+            return Ok(Vec::new());
+        }
+        let bus = (machine.model == Model::Microvm).then_some("virtio_mmio");
+        let overlay = machine.root.is_some().then_some("overlay");
+        let names = bus.into_iter().chain(["netfs", "9pnet", "9pnet_virtio", "9p"]).chain(overlay);
+        let files: Vec<_> = names.map(|name| tree.linux_modules().join(format!("{name}.ko"))).collect();
+        if let Some(file) = files.iter().find(|file| !file.is_file()) {
+            bail!("{} is missing: run 'make setup'", file.display());
+        }
+        Ok(files)
     }
 
     pub fn command_line(&self, quiet: bool, append: &[String]) -> String {

@@ -70,7 +70,11 @@ pub struct Machine {
     /// this machine comes to it.
     pub deterministic: bool,
     pub disks: Vec<Disk>,
+    /// The folder that is the guest's live root.
+    pub root: Option<PathBuf>,
     pub shares: Vec<Share>,
+    /// A port of this machine, on which QEMU waits for gdb before the first instruction.
+    pub gdb: Option<u16>,
     /// The user's own words for QEMU, at the end.
     pub extra: Vec<OsString>,
 }
@@ -178,6 +182,9 @@ impl Machine {
         for word in self.virtio().iter().flat_map(|device| &device.arguments) {
             push(&[word]);
         }
+        if let Some(port) = self.gdb {
+            push(&["-S", "-gdb", &format!("tcp:127.0.0.1:{port}")]);
+        }
         for (option, file) in [("-kernel", &boot.kernel), ("-initrd", &boot.initramfs)] {
             if file.as_os_str().as_encoded_bytes().contains(&b',') {
                 bail!("QEMU cannot take a file name with a comma: {}", file.display());
@@ -263,7 +270,9 @@ pub(super) mod tests {
             cpu_model: "max".into(),
             deterministic: false,
             disks: Vec::new(),
+            root: None,
             shares: Vec::new(),
+            gdb: None,
             extra: Vec::new(),
         }
     }

@@ -1,4 +1,4 @@
-//! Folders of this machine in the guest, as `--share DIR[:AT]` says: devices of 9P2000.L, by which the guest reads what is there now, and changes nothing.
+//! Folders of this machine in the guest, as `--share DIR[:AT]` says, and a live root: devices of 9P2000.L, by which the guest reads what is there now, and changes nothing.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -9,6 +9,9 @@ pub struct Share {
     pub folder: PathBuf,
     pub at: String,
 }
+
+/// What the guest calls the device of a live root.
+pub const ROOT: &str = "root";
 
 /// What the guest calls the `n`th of them: the tag of its device.
 pub fn tag(n: usize) -> String {
@@ -39,13 +42,13 @@ impl Share {
         }
         Ok(Self { folder, at })
     }
+}
 
-    /// What QEMU does with the folder. Files of other file systems below it get numbers of their own.
-    pub fn fsdev(&self, name: &str) -> String {
-        // A comma is doubled for QEMU.
-        let folder = self.folder.display().to_string().replace(',', ",,");
-        format!("local,id={name},security_model=none,readonly=on,multidevs=remap,path={folder}")
-    }
+/// What QEMU does with a folder. Files of other file systems below it get numbers of their own.
+pub fn fsdev(folder: &Path, name: &str) -> String {
+    // A comma is doubled for QEMU.
+    let folder = folder.display().to_string().replace(',', ",,");
+    format!("local,id={name},security_model=none,readonly=on,multidevs=remap,path={folder}")
 }
 
 #[cfg(test)]
@@ -60,7 +63,7 @@ mod tests {
         let name = folder.to_str().unwrap();
         let share = Share::parse(name).unwrap();
         assert_eq!((share.folder.as_path(), share.at.as_str()), (folder.as_path(), name));
-        assert!(share.fsdev("share0").ends_with("a,,b:c"));
+        assert!(fsdev(&share.folder, "share0").ends_with("a,,b:c"));
         assert_eq!(Share::parse(&format!("{name}:/mnt")).unwrap().at, "/mnt");
         assert!(Share::parse(&format!("{name}:mnt")).unwrap_err().contains("absolute path"));
         assert!(Share::parse(&format!("{name}:/")).unwrap_err().contains("at / of the guest"));

@@ -82,9 +82,10 @@ impl Machine {
             devices.push(self.device(n + 1, "virtio-blk", &properties, &before));
         }
         let first = self.disks.len() as u64 + 1;
-        for ((place, share), n) in (first..).zip(&self.shares).zip(0..) {
-            let name = share::tag(n);
-            let before = ["-fsdev".to_owned(), share.fsdev(&name)];
+        let root = self.root.iter().map(|folder| (share::ROOT.to_owned(), folder));
+        let shares = self.shares.iter().zip(0..).map(|(share, n)| (share::tag(n), &share.folder));
+        for (place, (name, folder)) in (first..).zip(shares.chain(root)) {
+            let before = ["-fsdev".to_owned(), share::fsdev(folder, &name)];
             let properties = format!(",fsdev={name},mount_tag={name}");
             devices.push(self.device(place, "virtio-9p", &properties, &before));
         }

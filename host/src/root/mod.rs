@@ -1,16 +1,21 @@
 //! The guest's files: which root, what is added to it, and the initramfs made of them.
 //!
+//! A root is packed, and stands in the initramfs, or it is live: then the initramfs has what brings the guest there (live.rs).
 //! The part that many runs share (root, init, benchmarks, additions) is kept under .cache/initramfs, named by a
 //! fingerprint of everything in it. What belongs to one run, its job, is a small archive behind it.
 #![forbid(unsafe_code)]
 
 pub mod busybox;
 pub mod elf;
+mod live;
+mod progress;
 mod sources;
 mod tree;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufWriter, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -24,6 +29,8 @@ use crate::size::show_bytes;
 
 /// An initramfs lies below the machine's 2 GiB line, with room for the rest.
 const LARGEST: u64 = 1800 << 20;
+/// Where init finds the kernel's modules.
+const MODULES: &str = ".darter/modules";
 /// Old initramfs archives are dropped beyond this many.
 const KEPT: usize = 16;
 
@@ -47,6 +54,15 @@ impl Root {
             _ => Err(format!("'{text}' is neither busybox nor host nor a folder nor a tar archive")),
         }
     }
+
+    /// The folder of this machine that a live root is.
+    pub fn live(&self) -> Option<&Path> {
+        match self {
+            Root::Host => Some(Path::new("/")),
+            Root::Folder(path) => Some(path),
+            Root::Busybox | Root::Archive(_) => None,
+        }
+    }
 }
 
 /// What one run is, as the guest's init reads it.
@@ -54,32 +70,80 @@ pub struct Job {
     pub tty: bool,
     /// The host will send input. Without, it sends nothing at all, so that a run can be the same each time.
     pub input: bool,
+    /// In which the program starts.
+    pub folder: OsString,
+    /// Who the program is; else the guest's root.
+    pub user: Option<User>,
+    /// Files of `modules` that the kernel needs first, in this order.
+    pub modules: Vec<OsString>,
+    /// The tag of the device that has a live root.
+    pub root: Option<&'static str>,
     /// The machine's shared folders: the tag of each one's device, and where it stands.
     pub shares: Vec<(String, String)>,
-    pub environment: Vec<String>,
+    pub environment: Vec<OsString>,
     pub arguments: Vec<String>,
+}
+
+/// Who a program is in the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+    pub umask: u32,
+}
+
+impl Default for Job {
+    /// Root without input in /root, on a packed root.
+    fn default() -> Self {
+        Self {
+            tty: false,
+            input: false,
+            folder: "/root".into(),
+            user: None,
+            modules: Vec::new(),
+            root: None,
+            shares: Vec::new(),
+            environment: Vec::new(),
+            arguments: Vec::new(),
+        }
+    }
 }
 
 impl Job {
     /// Key and value, each ended by NUL; refused where a word holds one itself.
     fn encode(&self) -> Result<Vec<u8>> {
-        let mut fields = vec![("mode", if self.tty { "tty" } else { "pipes" }), ("cwd", "/root")];
-        fields.push(("hostname", "darter"));
+        let mut fields: Vec<(&str, OsString)> = Vec::new();
+        let mut field = |key, value: &dyn AsRef<OsStr>| fields.push((key, value.as_ref().to_owned()));
+        field("mode", &if self.tty { "tty" } else { "pipes" });
+        field("cwd", &self.folder);
+        field("hostname", &"darter");
         if !self.input {
-            fields.push(("input", "none"));
+            field("input", &"none");
+        }
+        self.modules.iter().for_each(|module| field("module", module));
+        if let Some(tag) = self.root {
+            field("root", &tag);
         }
         for (tag, at) in &self.shares {
-            fields.extend([("tag", tag.as_str()), ("share", at.as_str())]);
+            field("tag", tag);
+            field("share", at);
         }
-        fields.extend(self.environment.iter().map(|word| ("env", word.as_str())));
-        fields.extend(self.arguments.iter().map(|word| ("arg", word.as_str())));
+        if let Some(user) = &self.user {
+            field("uid", &user.uid.to_string());
+            field("gid", &user.gid.to_string());
+            user.groups.iter().for_each(|group| field("group", &group.to_string()));
+            field("umask", &format!("{:o}", user.umask));
+        }
+        self.environment.iter().for_each(|word| field("env", word));
+        self.arguments.iter().for_each(|word| field("arg", word));
         let mut bytes = Vec::new();
         for (key, value) in fields {
-            if value.contains('\0') {
+            if value.as_bytes().contains(&0) {
                 return Err(usage(format!("{value:?} holds a NUL byte")));
             }
-            for word in [key, value] {
-                bytes.extend_from_slice(word.as_bytes());
+            for word in [key.as_bytes(), value.as_bytes()] {
+                bytes.extend_from_slice(word);
                 bytes.push(0);
             }
         }
@@ -87,25 +151,41 @@ impl Job {
     }
 }
 
-/// The shared part: the file in the cache.
-pub fn prepare(paths: &paths::Tree, root: &Root, additions: &[Addition], memory: u64) -> Result<PathBuf> {
+/// The shared part: the file in the cache. It has the kernel's `modules` too, which a job names.
+pub fn prepare(
+    paths: &paths::Tree,
+    root: &Root,
+    additions: &[Addition],
+    modules: &[PathBuf],
+    memory: u64,
+) -> Result<PathBuf> {
     let mut tree = tree::Tree::default();
     match root {
         Root::Busybox => busybox::fill(&mut tree)?,
-        Root::Host => sources::host(&mut tree, paths.root())?,
-        Root::Folder(path) => sources::folder(&mut tree, path)?,
         Root::Archive(path) => sources::archive(&mut tree, path, &paths.cache("archives")?)?,
+        Root::Host | Root::Folder(_) => {}
     }
-    common(&mut tree, paths)?;
+    first_program(&mut tree, paths)?;
+    if root.live().is_none() {
+        common(&mut tree, paths)?;
+    }
     for addition in additions {
-        addition
-            .insert(&mut tree)
-            .with_context(|| format!("cannot add {} to the guest", addition.source.display()))?;
+        let inserted = match root {
+            // What it needs stands there as it stands here.
+            Root::Host => live::add(&mut tree, addition, false),
+            Root::Folder(_) => live::add(&mut tree, addition, true),
+            Root::Busybox | Root::Archive(_) => addition.insert(&mut tree),
+        };
+        inserted.with_context(|| format!("cannot add {} to the guest", addition.source.display()))?;
+    }
+    for module in modules {
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        tree.insert(&format!("{MODULES}/{name}"), Entry::program(module))?;
     }
     let size = tree.size();
     if size > LARGEST {
         return Err(usage(format!(
-            "the root has {}, and a guest can take {} at most: give a smaller one with --root DIR, or busybox and --add",
+            "the guest's initramfs would have {}, and it can take {} at most: unpack an archive, and give the folder with --root DIR, which is not packed",
             show_bytes(size),
             show_bytes(LARGEST)
         )));
@@ -113,7 +193,7 @@ pub fn prepare(paths: &paths::Tree, root: &Root, additions: &[Addition], memory:
     // The archive and the files made from it stand in memory at the same time.
     if size > memory / 5 * 2 {
         return Err(usage(format!(
-            "the root has {}, too much for a guest with {}: give --memory {} or more",
+            "the guest's initramfs has {}, too much for a guest with {}: give --memory {} or more",
             show_bytes(size),
             show_bytes(memory),
             format_args!("{}G", (size / 2 * 5).div_ceil(1 << 30) + 1)
@@ -122,9 +202,14 @@ pub fn prepare(paths: &paths::Tree, root: &Root, additions: &[Addition], memory:
     let cache = paths.cache("initramfs")?;
     let file = cache.join(format!("{}.cpio", tree.fingerprint()?));
     if !file.is_file() {
-        let mut to = BufWriter::new(tempfile::NamedTempFile::new_in(&cache)?);
+        let new = tempfile::NamedTempFile::new_in(&cache)?;
+        let bar = progress::of("packing the guest's files", size);
+        let mut to = BufWriter::new(bar.wrap_write(new.as_file()));
         tree.write(&mut to)?;
-        to.into_inner()?.persist(&file)?;
+        to.flush()?;
+        bar.finish_and_clear();
+        drop(to);
+        new.persist(&file)?;
         drop_old(&cache)?;
     }
     Ok(file)
@@ -144,19 +229,9 @@ pub fn with_job(paths: &paths::Tree, shared: &Path, job: &Job) -> Result<File> {
     Ok(file)
 }
 
-/// What every guest has, whatever its root.
-fn common(tree: &mut tree::Tree, paths: &paths::Tree) -> Result<()> {
-    for (name, mode) in [
-        ("dev", 0o755),
-        ("proc", 0o555),
-        ("sys", 0o555),
-        ("run", 0o755),
-        ("tmp", 0o1777),
-        ("root", 0o700),
-        ("etc", 0o755),
-    ] {
-        tree.insert_missing(name, Entry::directory(mode))?;
-    }
+/// What a kernel needs to start the guest's first program.
+fn first_program(tree: &mut tree::Tree, paths: &paths::Tree) -> Result<()> {
+    tree.insert_missing("dev", Entry::directory(0o755))?;
     // Linux opens the console before init can mount anything.
     for (name, major, minor) in [("dev/console", 5, 1), ("dev/null", 1, 3)] {
         tree.insert_missing(name, Entry::new(Kind::Character { major, minor }, 0o600))?;
@@ -165,7 +240,16 @@ fn common(tree: &mut tree::Tree, paths: &paths::Tree) -> Result<()> {
     if !init.is_file() {
         bail!("{} is missing: run 'make guest'", init.display());
     }
-    tree.insert("init", Entry::program(&init))?;
+    tree.insert("init", Entry::program(&init))
+}
+
+/// What every packed root has.
+fn common(tree: &mut tree::Tree, paths: &paths::Tree) -> Result<()> {
+    for (name, mode) in
+        [("proc", 0o555), ("sys", 0o555), ("run", 0o755), ("tmp", 0o1777), ("root", 0o700), ("etc", 0o755)]
+    {
+        tree.insert_missing(name, Entry::directory(mode))?;
+    }
     for (name, file) in programs(&paths.benchmarks())? {
         let destination = format!("/bin/{name}");
         if !tree.contains(&destination) {
@@ -207,6 +291,8 @@ fn drop_old(cache: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
@@ -217,6 +303,7 @@ mod tests {
             shares: vec![("t".into(), "/at".into())],
             environment: vec!["A=b".into()],
             arguments: vec!["sh".into(), String::new()],
+            ..Job::default()
         };
         let bytes = job.encode().unwrap();
         assert!(
@@ -225,5 +312,34 @@ mod tests {
         assert!(bytes.ends_with(b"arg\0sh\0arg\0\0"));
         let job = Job { arguments: vec!["a\0b".into()], ..job };
         assert!(job.encode().is_err());
+    }
+
+    #[test]
+    fn a_job_on_a_live_root_says_where_it_is_and_whose() {
+        let job = Job {
+            folder: OsString::from_vec(b"/a\xff".into()),
+            user: Some(User { uid: 1000, gid: 100, groups: vec![4, 24], umask: 0o27 }),
+            modules: vec!["a.ko".into(), "b.ko".into()],
+            root: Some("root"),
+            ..Job::default()
+        };
+        let shown = job
+            .encode()
+            .unwrap()
+            .iter()
+            .map(|byte| if *byte == 0 { b'|' } else { *byte })
+            .collect::<Vec<_>>();
+        let wanted = b"mode|pipes|cwd|/a\xff|hostname|darter|input|none|module|a.ko|module|b.ko|root|root|\
+                       uid|1000|gid|100|group|4|group|24|umask|27|";
+        assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn a_folder_and_this_machine_are_live() {
+        let live = |text: &str| Root::parse(text).unwrap().live().map(Path::to_owned);
+        assert_eq!(live("host"), Some("/".into()));
+        assert_eq!(live("src"), Some("src".into()));
+        assert_eq!(live("busybox"), None);
+        assert_eq!(live("Cargo.toml"), None);
     }
 }

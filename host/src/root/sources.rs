@@ -1,4 +1,4 @@
-//! Roots that come from outside: a folder, a tar archive, this machine itself; and single files added to a root.
+//! A tar archive as the root, and files and folders added to a root.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -8,28 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::elf;
 use super::tree::{Data, Entry, Kind, Tree};
-
-/// Not part of a userland: kernel file systems, other people's files, caches, this project.
-const NOT_OF_HOST: [&str; 16] = [
-    "proc",
-    "sys",
-    "dev",
-    "tmp",
-    "run",
-    "boot",
-    "mnt",
-    "media",
-    "home",
-    "root",
-    "lost+found",
-    "var/cache",
-    "var/lib/apt",
-    "var/lib/docker",
-    "var/tmp",
-    "var/log",
-];
+use super::{elf, progress};
 
 /// A file or folder for the guest, as `--add SRC[:DST]` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,43 +43,37 @@ impl Addition {
         Ok(Self { source, destination })
     }
 
+    /// Into the files of a packed root, with what a dynamic program needs.
     pub fn insert(&self, tree: &mut Tree) -> Result<()> {
-        if self.source.is_dir() {
-            return walk(tree, &self.source, text(&self.destination)?, &mut |_| true);
-        }
-        let mode = std::fs::metadata(&self.source)?.permissions().mode();
-        let file = Kind::File(Data::File(self.source.clone()));
-        tree.insert(text(&self.destination)?, Entry::new(file, mode))?;
-        for (there, here) in elf::dependencies(&self.source)? {
+        self.insert_alone(tree, Path::new("/"))?;
+        for (there, here) in self.dependencies()? {
             // A root's own libraries stay: its programs were linked with them.
             tree.insert_missing(text(&there)?, Entry::program(&here))?;
         }
         Ok(())
     }
-}
 
-/// A folder as the root.
-pub fn folder(tree: &mut Tree, path: &Path) -> Result<()> {
-    walk(tree, path, "", &mut |_| true)
-}
-
-/// This machine's own userland.
-pub fn host(tree: &mut Tree, project: &Path) -> Result<()> {
-    for name in ["home", "root", "mnt", "media", "var/log", "var/tmp", "var/cache"] {
-        tree.insert(name, Entry::directory(0o755))?;
+    /// The file or folder itself, at its place below `root`.
+    pub fn insert_alone(&self, tree: &mut Tree, root: &Path) -> Result<()> {
+        let place = root.join(self.destination.strip_prefix("/").unwrap_or(&self.destination));
+        if self.source.is_dir() {
+            return walk(tree, &self.source, text(&place)?);
+        }
+        let mode = std::fs::metadata(&self.source)?.permissions().mode();
+        tree.insert(text(&place)?, Entry::new(Kind::File(Data::File(self.source.clone())), mode))
     }
-    let project = project.to_owned();
-    walk(tree, Path::new("/"), "", &mut |path| {
-        let inside = path.strip_prefix("/").unwrap_or(path);
-        path != project && !NOT_OF_HOST.iter().any(|name| Path::new(name) == inside)
-    })
+
+    /// What a dynamic program needs.
+    pub fn dependencies(&self) -> Result<elf::Libraries> {
+        if self.source.is_dir() { Ok(elf::Libraries::new()) } else { elf::dependencies(&self.source) }
+    }
 }
 
-fn text(path: &Path) -> Result<&str> {
+pub(super) fn text(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| format!("the name {} is not UTF-8", path.display()))
 }
 
-fn walk(tree: &mut Tree, from: &Path, to: &str, wanted: &mut dyn FnMut(&Path) -> bool) -> Result<()> {
+fn walk(tree: &mut Tree, from: &Path, to: &str) -> Result<()> {
     // As root the owners are kept; anybody else's own files become root's in the guest.
     let keep_owner = rustix::process::geteuid().is_root();
     let entries =
@@ -107,9 +81,6 @@ fn walk(tree: &mut Tree, from: &Path, to: &str, wanted: &mut dyn FnMut(&Path) ->
     for entry in entries {
         let entry = entry?;
         let path = entry.path();
-        if !wanted(&path) {
-            continue;
-        }
         let (Ok(about), Some(name)) = (entry.metadata(), entry.file_name().to_str().map(str::to_owned))
         else {
             note!("darter: {} left out", path.display());
@@ -140,7 +111,7 @@ fn walk(tree: &mut Tree, from: &Path, to: &str, wanted: &mut dyn FnMut(&Path) ->
         }
         tree.insert(&name, node)?;
         if is_folder {
-            walk(tree, &path, &name, wanted)?;
+            walk(tree, &path, &name)?;
         }
     }
     Ok(())
@@ -205,8 +176,11 @@ fn decompressed(path: &Path, cache: &Path) -> Result<PathBuf> {
     let plain = cache.join(key);
     if !plain.is_file() {
         let mut to = tempfile::NamedTempFile::new_in(cache)?;
-        std::io::copy(&mut flate2::read::MultiGzDecoder::new(File::open(path)?), &mut to)
+        let bar = progress::of("unpacking the archive", about.len());
+        let from = bar.wrap_read(File::open(path)?);
+        std::io::copy(&mut flate2::read::MultiGzDecoder::new(from), &mut to)
             .with_context(|| format!("cannot unpack {}", path.display()))?;
+        bar.finish_and_clear();
         to.persist(&plain)?;
     }
     Ok(plain)

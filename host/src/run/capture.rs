@@ -32,14 +32,8 @@ pub fn capture(
 ) -> Result<String> {
     let mut signals = Signals::catch()?;
     let paths = Tree::find();
-    let shared = root::prepare(&paths, &Root::Busybox, additions, machine.memory)?;
-    let job = Job {
-        tty: false,
-        input: false,
-        shares: Vec::new(),
-        environment: environment(&[], false),
-        arguments: command.to_vec(),
-    };
+    let shared = root::prepare(&paths, &Root::Busybox, additions, &[], machine.memory)?;
+    let job = Job { environment: environment(false), arguments: command.to_vec(), ..Job::default() };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     let vm = boot(machine, kernel.image(&paths)?, &initramfs, kernel.command_line(true, append))?;
     let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));

@@ -1,10 +1,13 @@
 //! `darter run` and `darter shell`.
 #![forbid(unsafe_code)]
 
+mod caller;
 mod capture;
+mod gdb;
 mod last_words;
 pub mod nested;
 mod start;
+mod user;
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -24,13 +27,18 @@ use crate::relay::output::Sink;
 use crate::relay::signals::Signals;
 use crate::relay::terminal;
 use crate::relay::{self, Relay};
-use crate::root::{self, Job};
+use crate::root::{self, Job, Root};
 use crate::symbols;
+use caller::Identity;
 pub use capture::capture;
 pub use last_words::explain_machine;
 use last_words::explain_stall;
 use nested::Around;
 pub use start::{boot, environment};
+pub use user::Asked;
+
+/// A kernel that is stepped through starts when it starts.
+const FOR_GDB: Duration = Duration::from_secs(1_000_000_000);
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -69,7 +77,9 @@ pub fn run(options: &Run) -> Result<u8> {
 }
 
 pub fn shell(options: &Shell) -> Result<u8> {
-    let command = vec!["sh".into(), "-l".into()];
+    // On this machine's files it is the user's own.
+    let own = std::env::var("SHELL").ok().filter(|_| options.machine.root == Root::Host);
+    let command = vec![own.unwrap_or_else(|| "sh".into()), "-l".into()];
     run(&Run { machine: options.machine.clone(), json: false, command })
 }
 
@@ -148,7 +158,7 @@ fn relay_options(options: &MachineOptions, tty: bool) -> relay::Options<'static>
         time_limit: options.timeout.map(Duration::from_secs_f64),
         forward_signals: true,
         silence_limit: None,
-        boot_limit: Duration::from_secs_f64(options.boot_timeout),
+        boot_limit: options.gdb.map_or(Duration::from_secs_f64(options.boot_timeout), |_| FOR_GDB),
         verbose: options.verbose,
     }
 }
@@ -183,7 +193,9 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         cpu_model: options.cpu_model.clone(),
         deterministic: options.deterministic,
         disks: options.disk.clone(),
+        root: options.root.live().map(std::path::absolute).transpose()?,
         shares: options.share.clone(),
+        gdb: options.gdb,
         extra: options.qemu_arg.clone(),
     };
     machine.check()?;
@@ -192,25 +204,31 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
             "--machine microvm --kernel linux: emulated it has no clock by which Linux could tell the time; give --accel nested, or kvm",
         ));
     }
-    if !options.share.is_empty() && options.kernel == Kernel::Linux {
-        return Err(usage("--share: the compared Linux has no driver for shared folders built in"));
-    }
     let paths = Tree::find();
     let kernel = options.kernel.image(&paths)?;
+    let modules = options.kernel.modules(&paths, &machine)?;
     let shared = match &options.initramfs {
         Some(made) => made.clone(),
-        None => root::prepare(&paths, &options.root, &options.add, options.memory)?,
+        None => root::prepare(&paths, &options.root, &options.add, &modules, options.memory)?,
     };
+    let Identity { user, folder, environment } = Identity::find(options, tty)?;
     let job = Job {
         tty,
         input: true,
+        folder: folder.into(),
+        user,
+        modules: modules.iter().filter_map(|module| Some(module.file_name()?.to_owned())).collect(),
+        root: machine.root.is_some().then_some(share::ROOT),
         shares: options.share.iter().zip(0..).map(|(share, n)| (share::tag(n), share.at.clone())).collect(),
-        environment: environment(&options.env, tty),
+        environment,
         arguments: command.to_vec(),
     };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     if options.verbose {
         note!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());
+    }
+    if let Some(port) = options.gdb {
+        note!("darter: the machine waits for {}", gdb::command(port, &kernel));
     }
     let mut append = options.append.clone();
     if options.deterministic {

@@ -83,9 +83,22 @@ pub fn outer(
     if !inner.share.is_empty() {
         return Err(usage("--share: --accel nested shares no folders"));
     }
+    if inner.gdb.is_some() {
+        return Err(usage(
+            "--gdb: --accel nested has its machine inside another, where gdb does not reach it",
+        ));
+    }
+    if inner.user.is_some() {
+        return Err(usage("--user: --accel nested runs programs as root"));
+    }
+    if inner.root.live().is_some() {
+        return Err(usage(
+            "--root host, --root DIR: --accel nested has no live root; give FILE.tar, or busybox and --add",
+        ));
+    }
     let files = match &inner.initramfs {
         Some(made) => made.clone(),
-        None => root::prepare(paths, &inner.root, &inner.add, inner.memory)?,
+        None => root::prepare(paths, &inner.root, &inner.add, &[], inner.memory)?,
     };
     let about = std::fs::metadata(&files).with_context(|| format!("cannot read {}", files.display()))?;
     let mut add = tools()?;
@@ -112,6 +125,8 @@ pub fn outer(
         deterministic: false,
         disk: Vec::new(),
         share: Vec::new(),
+        gdb: None,
+        user: None,
         append: Vec::new(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

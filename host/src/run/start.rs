@@ -1,7 +1,9 @@
 //! Starting a machine: its initramfs, and the environment of its program.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -25,17 +27,38 @@ pub fn boot(
     Vm::start(machine, Start { kernel, initramfs, command_line })
 }
 
-pub fn environment(own: &[String], tty: bool) -> Vec<String> {
-    let mut environment =
-        vec![PATH.to_owned(), "HOME=/root".into(), "USER=root".into(), "LOGNAME=root".into()];
+/// The environment of a packed root or another machine's: its root's.
+pub fn environment(tty: bool) -> Vec<OsString> {
+    let mut environment: Vec<OsString> =
+        vec![PATH.into(), "HOME=/root".into(), "USER=root".into(), "LOGNAME=root".into()];
     if tty {
-        let term = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
-        environment.push(format!("TERM={term}"));
-    }
-    for word in own {
-        let name = word.split('=').next().unwrap_or_default();
-        environment.retain(|have| have.split('=').next() != Some(name));
-        environment.push(word.clone());
+        let mut term = OsString::from("TERM=");
+        term.push(std::env::var_os("TERM").unwrap_or_else(|| "linux".into()));
+        environment.push(term);
     }
     environment
+}
+
+/// The user's own words, each in place of what has its name.
+pub fn set(environment: &mut Vec<OsString>, own: &[String]) {
+    for word in own {
+        environment.retain(|have| name(have.as_bytes()) != name(word.as_bytes()));
+        environment.push(word.into());
+    }
+}
+
+fn name(word: &[u8]) -> &[u8] {
+    word.split(|byte| *byte == b'=').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_words_take_the_place_of_others() {
+        let mut words: Vec<OsString> = vec!["A=1".into(), "AB=2".into()];
+        set(&mut words, &["A=3=4".into(), "C".into()]);
+        assert_eq!(words, ["AB=2", "A=3=4", "C"]);
+    }
 }

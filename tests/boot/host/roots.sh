@@ -20,4 +20,8 @@ mkdir "$work/data"
 echo inside >"$work/data/file"
 run --add "$work/data:/srv/data" -- cat /srv/data/file </dev/null
 expect 'added folder' "$out" inside
+# A folder that stays here.
+run --share "$work/data:/srv/data" -- sh -c 'cat /srv/data/file; echo x 2>/dev/null >/srv/data/new || echo read-only' </dev/null
+expect 'shared folder' "$out" 'inside
+read-only'
 exit $status

@@ -132,7 +132,7 @@ fn chosen(names: &[String]) -> Result<Vec<Spec>> {
 }
 
 fn made(paths: &Tree, memory: u64) -> Result<Made> {
-    let guest = root::prepare(paths, &Root::Busybox, &[], memory)?;
+    let guest = root::prepare(paths, &Root::Busybox, &[], &[], memory)?;
     let content = std::fs::read(&guest).with_context(|| format!("cannot read {}", guest.display()))?;
     let guest = blake3::hash(&content).to_hex();
     Ok(Made { qemu: qemu_version(), guest: guest.get(..16).unwrap_or_default().into() })

@@ -55,7 +55,7 @@ enum Word {
 /// Bits and their names.
 type Names = &'static [(u32, &'static str)];
 
-/// The names of features, as Linux has them (arch/x86/include/asm/cpufeatures.h) and in its order: by leaf, sub-leaf, register and bit. None of what a kernel has to
+/// The names of features, as Linux has them and in its order: by leaf, sub-leaf, register and bit. None of what a kernel has to
 /// switch on for programs, and this one does not.
 const FEATURES: [(u32, u32, Word, Names); 11] = [
     (

@@ -1,7 +1,7 @@
 /*
  * Files of the host, as a live root has them: 9P with an overlay above, whose changes are in memory. See bench_live in bench.h.
  *
- * The machine has a share whose folders 0 to 63 have a file of 1 MiB, and a program, each (target/live).
+ * The machine has a share whose folders 0 to 63 have a file of 1 MiB, a static program and a dynamic one each (target/live).
  */
 #define _GNU_SOURCE
 #include "bench.h"

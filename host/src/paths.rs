@@ -62,6 +62,11 @@ impl Tree {
         self.root.join("target/bench")
     }
 
+    /// Folders of this machine that benchmarks with -l have as a live root.
+    pub fn live(&self) -> PathBuf {
+        self.root.join("target/live")
+    }
+
     /// The programs of bench/sched, which no other guest has.
     pub fn sched(&self) -> PathBuf {
         self.root.join("target/sched")

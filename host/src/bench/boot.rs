@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::guest::{self, Command, Event, Measured, Reader};
 use crate::machine::accel::Accel;
 use crate::machine::kernel::Kernel;
-use crate::machine::{Machine, Model};
+use crate::machine::{Machine, Model, Share};
 use crate::paths::Tree;
 use crate::relay::outcome::End;
 use crate::relay::output::Sink;
@@ -21,6 +21,8 @@ use crate::run;
 
 /// For a kernel to start init: Linux with 48 CPUs on one host thread takes some minutes.
 const BOOT_LIMIT: Duration = Duration::from_secs(600);
+/// With this word a benchmark takes the files of this machine (bench/live.c).
+const LIVE: &str = "-l";
 
 pub struct Boot<'a> {
     pub paths: &'a Tree,
@@ -61,17 +63,23 @@ impl std::error::Error for Interrupted {}
 impl Boot<'_> {
     /// `begun` is told of each command as it begins.
     pub fn run(&self, signals: &mut Signals, commands: &[Command], begun: &dyn Fn(usize)) -> Result<Ran> {
-        let shared = root::prepare(self.paths, &Root::Busybox, self.add, &[], self.machine.memory)?;
+        let mut machine = self.machine.clone();
+        if commands.iter().any(is_live) {
+            machine.shares.push(live(self.paths)?);
+        }
+        let modules = self.kernel.modules(self.paths, &machine)?;
+        let shared = root::prepare(self.paths, &Root::Busybox, self.add, &modules, machine.memory)?;
         let script = guest::script(commands, self.settle, self.limit, self.undisturbed);
         let job = Job {
             environment: run::environment(false),
+            modules: modules.iter().filter_map(|module| Some(module.file_name()?.to_owned())).collect(),
             arguments: vec!["sh".into(), "-c".into(), script],
             ..Job::default()
         };
         let initramfs = root::with_job(self.paths, &shared, &job)?;
         let kernel = self.kernel.image(self.paths)?;
         let command_line = self.kernel.command_line(true, &self.append);
-        let vm = run::boot(&self.machine, kernel, &initramfs, command_line)?;
+        let vm = run::boot(&machine, kernel, &initramfs, command_line)?;
         let results = RefCell::new(commands.iter().map(|_| None).collect::<Vec<_>>());
         let reader = RefCell::new(Reader::default());
         let complaints = RefCell::new(Vec::new());
@@ -162,6 +170,19 @@ impl Boot<'_> {
     }
 }
 
+fn is_live(command: &Command) -> bool {
+    command.line.split(' ').any(|word| word == LIVE)
+}
+
+/// The device of those files, share0 in the guest. Benchmarks mount it themselves.
+fn live(paths: &Tree) -> Result<Share> {
+    let folder = paths.live();
+    if !folder.is_dir() {
+        bail!("{} is missing: run 'make benchmarks'", folder.display());
+    }
+    Ok(Share { folder, at: String::new() })
+}
+
 /// The machine that both kernels get.
 pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine {
     Machine {
@@ -178,5 +199,17 @@ pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine
         shares: Vec::new(),
         gdb: None,
         extra: Vec::<OsString>::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_has_the_files_of_this_one_where_a_benchmark_takes_them() {
+        let live = |line: &str| is_live(&Command { line: line.into(), huge_pages: false });
+        assert!(live("file-read 2 -l -b 1048576 -q -c 20") && live("doexec 1 -l"));
+        assert!(!live("file-list 2 -q") && !live("growth list"));
     }
 }

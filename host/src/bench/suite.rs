@@ -23,12 +23,16 @@ struct Row(&'static str, &'static str, &'static [&'static str], &'static str, u6
 
 /// Operations of each of two tasks in a window, by program: as many as take a few tenths of a second with every access watched, and
 /// so many that a page which goes from one CPU to another (64 lines) weighs little. Faults come in rounds of 2048.
-const WINDOW_OPS: [(&str, u64); 18] = [
+const WINDOW_OPS: [(&str, u64); 22] = [
     ("brk", 500),
     ("clock", 20_000),
     ("doexec", 100),
     ("faultfile", 32768),
     ("faultzf", 8192),
+    ("file-list", 1000),
+    ("file-read", 4000),
+    ("file-stat", 4000),
+    ("file-write", 4000),
     ("forkexec", 100),
     ("forkexit", 200),
     ("getppid", 20_000),
@@ -67,7 +71,7 @@ const USUAL: [Row; 14] = [
 ];
 
 /// What runs when it is named.
-const MORE: [Row; 21] = [
+const MORE: [Row; 30] = [
     Row("faultzf-keep", "faultzf", &["-k"], "zero-fill faults without unmapping", 4096),
     Row("faultzf-threads", "faultzf", &["-t"], "zero-fill faults, threads of one process", 0),
     Row("faultzf-span", "faultzf", &["-t", "-o"], "the same, each thread its part of one mapping", 0),
@@ -89,7 +93,25 @@ const MORE: [Row; 21] = [
     Row("tick", "tick", &[], "ten milliseconds in user mode alone, with a timer interrupt", 20),
     Row("getppid", "getppid", &[], "one trivial system call", 2000),
     Row("clock", "clock", &[], "clock_gettime(CLOCK_MONOTONIC)", 2000),
+    Row("live-read", "file-read", &["-l"], "read 4 KiB of an open file of a live root", 1000),
+    Row("live-read-1m", "file-read", LIVE_1M, "read 1 MiB of it", 20),
+    Row("live-stat", "file-stat", &["-l"], "stat a file of a live root by its name", 1000),
+    Row("live-list", "file-list", &["-l"], "list a directory of a live root", 200),
+    Row("live-openclose", "openclose", &["-l"], "open and close a file of a live root", 1000),
+    Row("live-doexec", "doexec", &["-l"], "exec of a program of a live root, static", 100),
+    Row(
+        "live-doexec-dynamic",
+        "doexec-dynamic",
+        &["-l"],
+        "the same, dynamic, with libraries of a live root",
+        50,
+    ),
+    Row("live-write", "file-write", &["-l"], "write 4 KiB of an open file of a live root", 1000),
+    Row("live-write-1m", "file-write", LIVE_1M, "write 1 MiB of it", 20),
 ];
+
+/// Many pages an operation, so few operations to warm up.
+const LIVE_1M: &[&str] = &["-l", "-b", "1048576", "-w", "20"];
 
 impl From<&Row> for Spec {
     fn from(row: &Row) -> Self {
@@ -103,6 +125,7 @@ impl From<&Row> for Spec {
             window_ops: match row.2 {
                 // 32 MiB of each task, touched before.
                 ["-m", "32"] => 50,
+                ["-l", "-b", ..] => 20,
                 _ => window_ops(row.1),
             },
         }

@@ -65,7 +65,7 @@ impl Kernel {
         Ok(path)
     }
 
-    /// The modules without which it has none of the machine's folders, in the order in which they are loaded.
+    /// The modules without which it has none of the machine's folders, in the order in which they are loaded; with what puts changes above one.
     ///
     /// # Errors
     /// One is missing.
@@ -74,8 +74,7 @@ impl Kernel {
             return Ok(Vec::new());
         }
         let bus = (machine.model == Model::Microvm).then_some("virtio_mmio");
-        let overlay = machine.root.is_some().then_some("overlay");
-        let names = bus.into_iter().chain(["netfs", "9pnet", "9pnet_virtio", "9p"]).chain(overlay);
+        let names = bus.into_iter().chain(["netfs", "9pnet", "9pnet_virtio", "9p", "overlay"]);
         let files: Vec<_> = names.map(|name| tree.linux_modules().join(format!("{name}.ko"))).collect();
         if let Some(file) = files.iter().find(|file| !file.is_file()) {
             bail!("{} is missing: run 'make setup'", file.display());

@@ -212,10 +212,7 @@ impl InodeTable {
             let hand = self.hand.load(Relaxed);
             let mut next = 0;
             while let Some(inode) = self.first_of(hand, next) {
-                given = inode
-                    .object()
-                    .map_or(0, |object| object.shed(most.saturating_sub(given)))
-                    .saturating_add(given);
+                given = inode.ops.shed(most.saturating_sub(given)).saturating_add(given);
                 if given >= most || give_way() {
                     return given;
                 }

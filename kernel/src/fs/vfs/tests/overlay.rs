@@ -206,7 +206,8 @@ fn capabilities_below_hold_until_the_file_is_changed() {
             });
         };
         let gives = |path: &str| xattr::file_capabilities(&inode(path)).unwrap().is_some();
-        let changes: [(&str, fn(&Inode)); 3] = [
+        type Change = fn(&Inode);
+        let changes: [(&str, Change); 3] = [
             ("file", |inode| truncate::set_size(inode, 5).unwrap()),
             ("dir/inner", |inode| {
                 attributes::change(inode, &Changes { uid: Some(7), ..Changes::default() }).unwrap();

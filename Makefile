@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large scheduler-report calls calls-gate growth growth-gate exits allocators shares shares-gate loads test counts hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large scheduler-report calls calls-gate growth growth-gate exits allocators shares shares-gate loads builds builds-setup test counts hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -87,6 +87,14 @@ shares-gate: build ## Shares of busy processes, and how late a sleeper wakes amo
 
 loads: build ## Tasks that sleep and wake, on 2 and 4 CPUs, Darter beside Linux: docs/loads.md (a quarter of an hour)
 	target/release/darter loads --vs linux --page docs/loads.md
+
+builds: build builds-setup ## gcc and tcc building C programs on this machine's files, Darter beside Linux: docs/builds.md (half an hour)
+	target/release/darter builds --vs linux --page docs/builds.md
+
+# No part of the ordinary guest either (setup/builds.sh, bench/builds).
+builds-setup: setup ## What `darter builds` builds, and with
+	@setup/builds.sh
+	@$(MAKE) --no-print-directory -s -C bench/builds OUT=$(CURDIR)/target/builds
 
 bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses
 	target/release/darter bench --vs linux $(BENCH)

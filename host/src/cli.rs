@@ -68,6 +68,10 @@ pub enum Command {
     Shares(Shares),
     /// Run loads that sleep and wake (messages, pairs, wakes, a build): rates, how late who is woken runs, moves between CPUs, instructions
     Loads(Loads),
+    /// Build C programs with gcc and tcc on this machine's files (docomp, nativekernel, buildworld): real, user and system time, cold and warm
+    ///
+    /// The compilers and headers are this machine's, read through the live root; what is written stays in the guest's memory. `make builds` fetches what is built.
+    Builds(Builds),
     /// Run the booted tests in tests/boot
     Test(Test),
     /// Say what this machine lacks, and the command that mends it
@@ -510,6 +514,43 @@ pub struct Loads {
     pub runs: u32,
     /// Memory of the machines
     #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// Words for both kernels' command lines
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Write the page of them
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Builds {
+    /// Builds: docomp (docomp-tcc and docomp-gcc), nativekernel, buildworld, buildworld-4; all if none is named
+    #[arg(value_name = "BUILD")]
+    pub names: Vec<String>,
+    /// CPU counts, a machine each; as many jobs as CPUs
+    #[arg(long, value_delimiter = ',', default_value = "2", value_name = "N,...")]
+    pub cpus: Vec<u32>,
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// The kernel to compare with, alternating
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// Boots of each kernel for each build; figures are their medians
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
+    pub runs: u32,
+    /// Larger builds: all of the library instead of parts
+    #[arg(long)]
+    pub full: bool,
+    /// No instructions and lines of a compilation, only times
+    #[arg(long)]
+    pub times: bool,
+    /// Memory of the machines
+    #[arg(long, short = 'm', default_value = "2G", value_parser = parse_bytes, value_name = "SIZE")]
     pub memory: u64,
     /// Words for both kernels' command lines
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]

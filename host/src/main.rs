@@ -9,6 +9,7 @@ mod say;
 mod allocators;
 mod bench;
 mod booted;
+mod builds;
 mod cli;
 mod doctor;
 mod exit;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Allocators(options) => allocators::allocators(&options),
         Command::Shares(options) => shares::shares(&options),
         Command::Loads(options) => loads::loads(&options),
+        Command::Builds(options) => builds::builds(&options),
         Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

@@ -82,6 +82,16 @@ impl Tree {
         self.root.join(".cache/allocators")
     }
 
+    /// The programs of bench/builds, which run on this machine's files.
+    pub fn builds(&self) -> PathBuf {
+        self.root.join("target/builds")
+    }
+
+    /// What they build, and tcc, as `make builds` fetched it.
+    pub fn build_trees(&self) -> PathBuf {
+        self.root.join(".cache/builds")
+    }
+
     pub fn lines_plugin(&self) -> PathBuf {
         self.root.join("target/release/libdarter_lines.so")
     }

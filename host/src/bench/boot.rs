@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use super::guest::{self, Command, Event, Measured, Reader};
 use crate::machine::accel::Accel;
 use crate::machine::kernel::Kernel;
-use crate::machine::{Machine, Model, Share};
+use crate::machine::{Machine, Model, Share, share};
 use crate::paths::Tree;
 use crate::relay::outcome::End;
 use crate::relay::output::Sink;
@@ -68,10 +68,15 @@ impl Boot<'_> {
             machine.shares.push(live(self.paths)?);
         }
         let modules = self.kernel.modules(self.paths, &machine)?;
-        let shared = root::prepare(self.paths, &Root::Busybox, self.add, &modules, machine.memory)?;
+        // A machine with a live root has the files of this one, and everybody else busybox and the benchmarks.
+        let (root, folder) =
+            if machine.root.is_some() { (Root::Host, "/") } else { (Root::Busybox, "/root") };
+        let shared = root::prepare(self.paths, &root, self.add, &modules, machine.memory)?;
         let script = guest::script(commands, self.settle, self.limit, self.undisturbed);
         let job = Job {
             environment: run::environment(false),
+            folder: folder.into(),
+            root: machine.root.is_some().then_some(share::ROOT),
             modules: modules.iter().filter_map(|module| Some(module.file_name()?.to_owned())).collect(),
             arguments: vec!["sh".into(), "-c".into(), script],
             ..Job::default()

@@ -166,6 +166,11 @@ impl Spec {
         format!("{} -q -s {seconds}", self.start(tasks))
     }
 
+    /// Does it use a live root? What it has read comes from a device that answers when QEMU's main loop comes to it: two counts of its instructions differ by some.
+    pub fn is_live(&self) -> bool {
+        self.options.iter().any(|option| option == "-l")
+    }
+
     /// Are the tasks threads of one process?
     pub fn threads(&self) -> bool {
         self.options.iter().any(|word| word == "-t")

@@ -65,7 +65,7 @@ static void teardown(struct task *task)
 }
 
 static const struct bench bench = {
-	.name = "tmpfs", .what = "create, write, rename, unlink", .flags = "tob", .warm = 200, .bytes = 4096,
+	.name = "tmpfs", .what = "create, write, rename, unlink", .flags = "tolb", .warm = 200, .bytes = 4096,
 	.prepare = prepare, .setup = setup, .op = op, .teardown = teardown,
 };
 

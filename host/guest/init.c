@@ -3,7 +3,7 @@
  *
  * It is `/init` of the initramfs on Darter and on Linux alike, static, and uses few system calls so that a young kernel
  * can run it. The job stands in /.darter/job (key NUL value NUL, repeated: mode, cwd, hostname, module, root,
- * tag, share, uid, gid, group, umask, env, arg); live.h says what a live root is.
+ * tag, share or rw, uid, gid, group, umask, env, arg); live.h says what a live root is.
  *
  *   mode pipes   the program's stdin, stdout and stderr are pipes, carried as frames on the control port (ttyS2)
  *   mode tty     its controlling terminal is ttyS1; only signals, window size and the end are frames
@@ -47,6 +47,7 @@ static struct {
 	const char *root; /* the tag of the device that has a live root */
 	char **env, **arg, **share; /* a share is a device's tag and where it stands */
 	size_t envs, args, shares;
+	unsigned long writes; /* bit n: the nth share may be written */
 	/* The program's user, if the job names one. */
 	int has_user;
 	uid_t uid;
@@ -167,6 +168,8 @@ static void read_job(void)
 			job.group[job.groups++] = (gid_t)strtoul(value, NULL, 10);
 		else if (!strcmp(key, "umask"))
 			job.umask = (mode_t)strtoul(value, NULL, 8);
+		else if (!strcmp(key, "rw"))
+			job.writes |= 1ul << job.shares / 2, job.share[job.shares++] = value;
 		else if (!strcmp(key, "tag") || !strcmp(key, "share"))
 			job.share[job.shares++] = value;
 		else if (!strcmp(key, "env"))
@@ -180,7 +183,7 @@ static void read_job(void)
 	}
 }
 
-/* The host's folders, which are there to be read. */
+/* The host's folders. */
 static void mount_shares(void)
 {
 	for (size_t i = 0; i + 1 < job.shares; i += 2) {
@@ -190,7 +193,8 @@ static void mount_shares(void)
 			mkdir(at, 0755);
 		}
 		mkdir(at, 0755);
-		if (mount(job.share[i], at, "9p", MS_RDONLY | MS_NODEV, SHARE_OPTIONS) != 0)
+		unsigned long readonly = job.writes >> i / 2 & 1 ? 0 : MS_RDONLY;
+		if (mount(job.share[i], at, "9p", readonly | MS_NODEV, SHARE_OPTIONS) != 0)
 			fail(errno == ENODEV ? NO_9P : at);
 	}
 }

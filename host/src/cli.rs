@@ -127,6 +127,9 @@ pub struct MachineOptions {
     /// A folder of this machine, which the guest reads at AT (or in the same place) as it is, and cannot change (give it again and again)
     #[arg(long, value_parser = Share::parse, value_name = "DIR[:AT]")]
     pub share: Vec<Share>,
+    /// As --share, but what the guest makes, changes and removes in the folder is made, changed and removed in it: nothing outside of it, where links lead or not
+    #[arg(long, value_parser = Share::parse_rw, value_name = "DIR[:AT]")]
+    pub rw: Vec<Share>,
     /// How to run the machine; auto takes KVM only where the processor offers it
     #[arg(long, value_enum, default_value_t = Wanted::Auto)]
     pub accel: Wanted,

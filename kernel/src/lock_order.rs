@@ -346,6 +346,10 @@ sync::lock_order! {
 
     // Spinning locks: devices. What is done is told under a queue's lock when its device has failed.
 
+    /// What a server has said of a file's extended attributes: for a copy.
+    level RemoteXattrs;
+    /// The listings of servers' directories, in the order of their age.
+    level RemoteListings;
     /// By what a server's file is asked about: for a copy.
     level RemoteFids;
     /// Numbers of fids that are free.

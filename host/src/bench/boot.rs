@@ -185,7 +185,7 @@ fn live(paths: &Tree) -> Result<Share> {
     if !folder.is_dir() {
         bail!("{} is missing: run 'make benchmarks'", folder.display());
     }
-    Ok(Share { folder, at: String::new() })
+    Ok(Share { folder, at: String::new(), writes: false })
 }
 
 /// The machine that both kernels get.

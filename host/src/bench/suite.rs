@@ -71,7 +71,7 @@ const USUAL: [Row; 14] = [
 ];
 
 /// What runs when it is named.
-const MORE: [Row; 30] = [
+const MORE: [Row; 31] = [
     Row("faultzf-keep", "faultzf", &["-k"], "zero-fill faults without unmapping", 4096),
     Row("faultzf-threads", "faultzf", &["-t"], "zero-fill faults, threads of one process", 0),
     Row("faultzf-span", "faultzf", &["-t", "-o"], "the same, each thread its part of one mapping", 0),
@@ -105,6 +105,13 @@ const MORE: [Row; 30] = [
         &["-l"],
         "the same, dynamic, with libraries of a live root",
         50,
+    ),
+    Row(
+        "live-tmpfs",
+        "tmpfs",
+        &["-l"],
+        "create, write, rename, unlink in a live root, a directory each",
+        200,
     ),
     Row("live-write", "file-write", &["-l"], "write 4 KiB of an open file of a live root", 1000),
     Row("live-write-1m", "file-write", LIVE_1M, "write 1 MiB of it", 20),
@@ -157,6 +164,11 @@ impl Spec {
     /// The command for a rate.
     pub fn timed(&self, tasks: u32, seconds: f64) -> String {
         format!("{} -q -s {seconds}", self.start(tasks))
+    }
+
+    /// Does it use a live root? What it has read comes from a device that answers when QEMU's main loop comes to it: two counts of its instructions differ by some.
+    pub fn is_live(&self) -> bool {
+        self.options.iter().any(|option| option == "-l")
     }
 
     /// Are the tasks threads of one process?

@@ -47,6 +47,7 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
         deterministic: false,
         disk: Vec::new(),
         share: Vec::new(),
+        rw: Vec::new(),
         gdb: None,
         user: None,
         append: options.append.clone(),

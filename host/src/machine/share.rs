@@ -1,4 +1,5 @@
-//! Folders of this machine in the guest, as `--share DIR[:AT]` says, and a live root: devices of 9P2000.L, by which the guest reads what is there now, and changes nothing.
+//! Folders of this machine in the guest, as `--share DIR[:AT]` and `--rw DIR[:AT]` say, and a live root: devices of 9P2000.L, by which the guest reads what is there now. It
+//! changes nothing but what is in a folder of `--rw`.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -8,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub struct Share {
     pub folder: PathBuf,
     pub at: String,
+    /// The guest may change what is in it.
+    pub writes: bool,
 }
 
 /// What the guest calls the device of a live root.
@@ -40,15 +43,21 @@ impl Share {
         if at.trim_matches('/').is_empty() {
             return Err("a shared folder cannot stand at / of the guest: give :AT".into());
         }
-        Ok(Self { folder, at })
+        Ok(Self { folder, at, writes: false })
+    }
+
+    /// As [`Self::parse`], for a folder that the guest may change.
+    pub fn parse_rw(text: &str) -> Result<Self, String> {
+        Ok(Self { writes: true, ..Self::parse(text)? })
     }
 }
 
 /// What QEMU does with a folder. Files of other file systems below it get numbers of their own.
-pub fn fsdev(folder: &Path, name: &str) -> String {
+pub fn fsdev(folder: &Path, name: &str, writes: bool) -> String {
     // A comma is doubled for QEMU.
     let folder = folder.display().to_string().replace(',', ",,");
-    format!("local,id={name},security_model=none,readonly=on,multidevs=remap,path={folder}")
+    let readonly = if writes { "off" } else { "on" };
+    format!("local,id={name},security_model=none,readonly={readonly},multidevs=remap,path={folder}")
 }
 
 #[cfg(test)]
@@ -63,7 +72,9 @@ mod tests {
         let name = folder.to_str().unwrap();
         let share = Share::parse(name).unwrap();
         assert_eq!((share.folder.as_path(), share.at.as_str()), (folder.as_path(), name));
-        assert!(fsdev(&share.folder, "share0").ends_with("a,,b:c"));
+        let fsdev = |share: &Share| fsdev(&share.folder, "share0", share.writes);
+        assert!(fsdev(&share).ends_with("a,,b:c") && fsdev(&share).contains("readonly=on"));
+        assert!(fsdev(&Share::parse_rw(name).unwrap()).contains("readonly=off"));
         assert_eq!(Share::parse(&format!("{name}:/mnt")).unwrap().at, "/mnt");
         assert!(Share::parse(&format!("{name}:mnt")).unwrap_err().contains("absolute path"));
         assert!(Share::parse(&format!("{name}:/")).unwrap_err().contains("at / of the guest"));

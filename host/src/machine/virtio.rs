@@ -82,10 +82,11 @@ impl Machine {
             devices.push(self.device(n + 1, "virtio-blk", &properties, &before));
         }
         let first = self.disks.len() as u64 + 1;
-        let root = self.root.iter().map(|folder| (share::ROOT.to_owned(), folder));
-        let shares = self.shares.iter().zip(0..).map(|(share, n)| (share::tag(n), &share.folder));
-        for (place, (name, folder)) in (first..).zip(shares.chain(root)) {
-            let before = ["-fsdev".to_owned(), share::fsdev(folder, &name)];
+        let root = self.root.iter().map(|folder| (share::ROOT.to_owned(), folder, false));
+        let shares =
+            self.shares.iter().zip(0..).map(|(share, n)| (share::tag(n), &share.folder, share.writes));
+        for (place, (name, folder, writes)) in (first..).zip(shares.chain(root)) {
+            let before = ["-fsdev".to_owned(), share::fsdev(folder, &name, writes)];
             let properties = format!(",fsdev={name},mount_tag={name}");
             devices.push(self.device(place, "virtio-9p", &properties, &before));
         }

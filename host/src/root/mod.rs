@@ -24,6 +24,7 @@ pub use sources::Addition;
 use tree::{Data, Entry, Kind};
 
 use crate::exit::usage;
+use crate::machine::Share;
 use crate::paths;
 use crate::size::show_bytes;
 
@@ -78,8 +79,8 @@ pub struct Job {
     pub modules: Vec<OsString>,
     /// The tag of the device that has a live root.
     pub root: Option<&'static str>,
-    /// The machine's shared folders: the tag of each one's device, and where it stands.
-    pub shares: Vec<(String, String)>,
+    /// The machine's shared folders, with the tag of each one's device.
+    pub shares: Vec<(String, Share)>,
     pub environment: Vec<OsString>,
     pub arguments: Vec<String>,
 }
@@ -125,9 +126,9 @@ impl Job {
         if let Some(tag) = self.root {
             field("root", &tag);
         }
-        for (tag, at) in &self.shares {
+        for (tag, share) in &self.shares {
             field("tag", tag);
-            field("share", at);
+            field(if share.writes { "rw" } else { "share" }, &share.at);
         }
         if let Some(user) = &self.user {
             field("uid", &user.uid.to_string());
@@ -300,7 +301,7 @@ mod tests {
         let job = Job {
             tty: false,
             input: true,
-            shares: vec![("t".into(), "/at".into())],
+            shares: vec![("t".into(), Share { folder: "/".into(), at: "/at".into(), writes: false })],
             environment: vec!["A=b".into()],
             arguments: vec!["sh".into(), String::new()],
             ..Job::default()

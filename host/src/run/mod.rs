@@ -194,7 +194,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         deterministic: options.deterministic,
         disks: options.disk.clone(),
         root: options.root.live().map(std::path::absolute).transpose()?,
-        shares: options.share.clone(),
+        shares: options.share.iter().chain(&options.rw).cloned().collect(),
         gdb: options.gdb,
         extra: options.qemu_arg.clone(),
     };
@@ -219,7 +219,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         user,
         modules: modules.iter().filter_map(|module| Some(module.file_name()?.to_owned())).collect(),
         root: machine.root.is_some().then_some(share::ROOT),
-        shares: options.share.iter().zip(0..).map(|(share, n)| (share::tag(n), share.at.clone())).collect(),
+        shares: machine.shares.iter().zip(0..).map(|(share, n)| (share::tag(n), share.clone())).collect(),
         environment,
         arguments: command.to_vec(),
     };

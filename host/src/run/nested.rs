@@ -80,8 +80,8 @@ pub fn outer(
     if !inner.disk.is_empty() {
         return Err(usage("--disk: --accel nested has no disks"));
     }
-    if !inner.share.is_empty() {
-        return Err(usage("--share: --accel nested shares no folders"));
+    if !inner.share.is_empty() || !inner.rw.is_empty() {
+        return Err(usage("--share, --rw: --accel nested shares no folders"));
     }
     if inner.gdb.is_some() {
         return Err(usage(
@@ -125,6 +125,7 @@ pub fn outer(
         deterministic: false,
         disk: Vec::new(),
         share: Vec::new(),
+        rw: Vec::new(),
         gdb: None,
         user: None,
         append: Vec::new(),

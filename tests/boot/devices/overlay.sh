@@ -74,5 +74,16 @@ for cpus in 1 2 4; do
 4
 over'
 done
+# What was listed, looked at and read once is asked for no more.
+for times in 1 2 3; do
+    run --cpus 2 --timeout 80 --share "$tree:/share" --qemu-arg=-trace --qemu-arg="v9fs_*,file=$work/asked.$times" -- sh -c "
+        umount /share && mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose share0 /share && mkdir /over &&
+            mount -t overlay -o lowerdir=/share,upper=memory overlay /over && cd /over || exit 1
+        for i in \$(seq $times); do find . -exec stat {} + >/dev/null; find . -type f -exec cat {} + | md5sum; readlink */link >/dev/null; done" </dev/null
+    expect "status of $times looks" "$rc" 0
+done
+expect "messages of the second look" "$(grep -vc _return "$work/asked.2")" "$(grep -vc _return "$work/asked.1")"
+expect "messages of the third look" "$(grep -vc _return "$work/asked.3")" "$(grep -vc _return "$work/asked.1")"
+
 find "$tree" -exec stat -c '%n %f %s %h %Y %Z' {} + | sort >"$work/after"
 expect "what the host has" "$(cmp "$work/before" "$work/after" && echo the same)" "the same"

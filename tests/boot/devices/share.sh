@@ -1,7 +1,8 @@
 #!/bin/sh
 # time limit: 300
-# A tree of the host's, mounted by 9P: what the guest lists, stats and reads is what the host has; nothing is written; what changes on the host is seen in the
-# guest; programs run from there, and map it; many read at once; with 1 and 4 CPUs, with PCI and without.
+# A tree of the host's, mounted by 9P: what the guest lists, stats and reads is what the host has; what changes on the host is seen in the guest; programs run from
+# there, and map it; many read at once; with 1 and 4 CPUs, with PCI and without. Where it may be written, what the guest makes and changes is what the host then has, with
+# 1, 2 and 4 CPUs.
 . tests/boot/common
 [ "$DARTER_KERNEL" = linux ] && skip "the compared Linux has no driver for shares built in"
 make --no-print-directory -s -C tests OUT="$TARGET/tests" >/dev/null || exit 1
@@ -43,7 +44,7 @@ sh "$work/listing" "$tree" >"$work/wanted" 2>&1
 mounted='mkdir /share; mount -t 9p -o trans=virtio,version=9p2000.L,ro host /share || exit 1'
 fsdev="local,id=tree,path=$tree,security_model=none,readonly=on,multidevs=remap"
 
-# machine MODEL CPUS COMMAND: runs it with the tree as the share `host`.
+# machine MODEL CPUS COMMAND: runs it with the tree as the share `host`, which is mounted as $mounted says.
 machine() {
     case $1 in
         q35) device=virtio-9p-pci,fsdev=tree,mount_tag=host append= ;;
@@ -104,4 +105,95 @@ expect "a file of the host's /proc" "$out" "Linux
 machine q35 4 'for n in 1 2 3 4 5; do umount /share && mount -t 9p -o trans=virtio,version=9p2000.L,ro host /share && cat /share/page-and-a-byte | md5sum; done | sort -u | wc -l; dmesg | grep -c broken'
 expect "mounted again" "$out" "1
 0"
+# Written by the guest.
+fsdev="local,id=tree,path=$work/written,security_model=none,multidevs=remap"
+mounted='mkdir /share; mount -t 9p -o trans=virtio,version=9p2000.L host /share || exit 1; cd /share'
+outside=$work/outside
+echo untouched >"$outside"
+cat >"$work/writing" <<'SH'
+mkdir -p names/deep/er
+seq 200000 >numbers
+cp numbers copy && cmp numbers copy
+printf changed | dd of=copy bs=1 seek=8190 conv=notrunc 2>/dev/null
+printf end | dd of=copy bs=1 seek=3000000 conv=notrunc 2>/dev/null
+tail -c 3 copy; echo
+truncate -s 100000 numbers && truncate -s 200000 numbers
+ln -s numbers names/link
+ln numbers names/hard && rm numbers && echo more >>names/hard
+mkfifo names/fifo
+mv names/deep/er names/moved && rmdir names/deep
+echo one >names/one && echo two >names/two && mv names/one names/two && cat names/two
+chmod 640 names/two && touch -d @1000000000 names/two
+echo through-the-link 2>/dev/null >names/out
+for n in 1 2 3 4; do
+    (
+        i=0
+        while [ $i -lt 60 ]; do
+            echo "writer $n line $i" >>log
+            echo $i >"names/new-$n-$i" && mv "names/new-$n-$i" "names/kept-$n-$((i % 7))"
+            i=$((i + 1))
+        done
+    ) &
+done
+wait
+wc -l <log
+ls names | wc -l
+rm -r names/moved
+dd if=/dev/zero of=zeros bs=1M count=4 conv=fsync 2>/dev/null
+timeout -s KILL 0.2 dd if=/dev/zero of=killed bs=64k 2>/dev/null
+echo after >killed && cat killed
+sync
+# The exit is that of a file that stays open without a name.
+exec 5>gone 6<gone && rm gone && echo gone >&5 && cat <&6
+SH
+cat >"$work/listing-of-written" <<'SH'
+cd "$1" && find . -exec stat -c '%n %f %s %h %u %g' {} + | LC_ALL=C sort
+find . -type f -exec md5sum {} + | LC_ALL=C sort
+stat -c %Y names/two && LC_ALL=C sort log | md5sum
+SH
+for cpus in 1 2 4; do
+    mkdir "$work/written"
+    cp "$work/writing" "$work/listing-of-written" "$work/written"
+    ln -s "$outside" "$work/written/away"
+    mkdir "$work/written/names"
+    ln -s "$outside" "$work/written/names/out"
+    machine q35 $cpus 'sh ./writing 2>&1; echo; sleep 1.1; sh ./listing-of-written /share'
+    expect "status of who writes with $cpus CPUs" "$rc" 0
+    expect "what who writes says with $cpus CPUs" "$(sed '/^$/,$d' "$work/out")" "end
+one
+240
+34
+after
+gone"
+    sed '1,/^$/d' "$work/out" >"$work/there"
+    sh "$work/listing-of-written" "$work/written" >"$work/here"
+    diff -a "$work/here" "$work/there" >"$work/diff" || {
+        echo "with $cpus CPUs the guest does not see (>) what it has written (<):"
+        head -20 "$work/diff"
+        status=1
+    }
+    expect "lines of the log" "$(sort -u "$work/written/log" | wc -l)" 240
+    expect "bytes that the guest wrote" "$(dd if="$work/written/copy" bs=1 skip=8190 count=7 2>/dev/null)" changed
+    expect "what a link leads to on the host" "$(cat "$outside")" untouched
+    rm -r "$work/written"
+done
+
+# A folder that the command gives to be written, and one that it gives to be read.
+mkdir "$work/given" && echo old >"$work/given/file"
+run --rw "$work/given:/rw" --share "$work/given:/ro" -- sh -c 'echo new >/rw/file; mkdir /rw/made; sleep 1.1; cat /ro/file; rmdir /ro/made 2>/dev/null || ls /ro; grep -c "9p rw" /proc/mounts' </dev/null
+expect "what --rw and --share show" "$out" "new
+file
+made
+1"
+expect "what --rw wrote" "$(cat "$work/given/file")" new
+
+# Only read, whatever the mount says; and written nowhere where the server lets nobody.
+mkdir "$work/written" && echo old >"$work/written/file"
+machine q35 2 'mount -o remount,ro /share && ! echo new 2>/dev/null >file && mount -o remount,rw /share && echo new >file && cat file'
+expect "mounted anew" "$out" new
+fsdev="$fsdev,readonly=on"
+machine q35 2 'echo other >file; echo $?; cat file; mkdir d; rm file' 2>&1
+expect "what a server refuses" "$out" "1
+new"
+expect "and has" "$(cat "$work/written/file")" new
 exit $status

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! page 0                                        pages 1..
-//! | message | … | head of the answer | … |      | data of the answer, if it has any |
+//! | message | … | head of the answer | … |      | data of the answer, or of the message, if it has any |
 //!  0              HEAD
 //! ```
 #![forbid(unsafe_code)]
@@ -102,8 +102,10 @@ impl Drop for Tag {
 /// A message and room for its answer.
 pub struct Exchange {
     memory: Memory,
-    /// Bytes of room for data.
+    /// Bytes of room for data, or of data.
     data: usize,
+    /// The data is the message's.
+    is_sent: bool,
 }
 
 impl Exchange {
@@ -114,7 +116,47 @@ impl Exchange {
         for n in 0..=data.div_ceil(PAGE_SIZE) {
             memory.page(n).fill(0);
         }
-        Ok(Exchange { memory, data })
+        Ok(Exchange { memory, data, is_sent: false })
+    }
+
+    /// For a message that goes on with what `fill` puts where it is shown: up to `most` bytes, a page at a time, until it puts fewer than there is
+    /// room for. `fill` may sleep. The answer is as short as without data.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn try_new_sent(
+        most: usize,
+        mut fill: impl FnMut(&mut [u8]) -> usize,
+    ) -> Result<Exchange, AllocError> {
+        let pages = most.div_ceil(PAGE_SIZE);
+        let mut memory = Memory::try_new(pages.saturating_add(1))?;
+        memory.page(0).fill(0);
+        let mut data = 0usize;
+        for n in 1..=pages {
+            let room = most.saturating_sub(data).min(PAGE_SIZE);
+            let put = memory.page(n).get_mut(..room).map_or(0, &mut fill).min(room);
+            data = data.saturating_add(put);
+            if put < room {
+                break;
+            }
+        }
+        Ok(Exchange { memory, data, is_sent: true })
+    }
+
+    /// Bytes of the message that are not in its head.
+    pub fn sent(&self) -> usize {
+        if self.is_sent { self.data } else { 0 }
+    }
+
+    /// Has `out` take the message's data from byte `from` on, a page at a time.
+    pub fn sent_from(&mut self, from: usize, mut out: impl FnMut(&[u8])) {
+        let mut at = from;
+        while at < self.sent() {
+            let (n, start) = ((at / PAGE_SIZE).saturating_add(1), at % PAGE_SIZE);
+            let len = PAGE_SIZE.saturating_sub(start).min(self.sent().saturating_sub(at));
+            out(self.memory.page(n).get(start..start.saturating_add(len)).unwrap_or(&[]));
+            at = at.saturating_add(len);
+        }
     }
 
     /// Where the message is written.
@@ -129,14 +171,15 @@ impl Exchange {
     }
 
     fn head_len(&self) -> usize {
-        if self.data > 0 { DATA_HEAD } else { HEAD }
+        if self.data > 0 && !self.is_sent { DATA_HEAD } else { HEAD }
     }
 
     /// Appends the first `len` bytes of the answer to `out`.
     pub fn copy(&mut self, len: usize, out: &mut Vec<u8>) -> Result<(), AllocError> {
         let head = self.head();
         out.try_extend_from_slice(head.get(..len.min(head.len())).unwrap_or(&[]))?;
-        let mut left = len.saturating_sub(self.head_len()).min(self.data);
+        let room = if self.is_sent { 0 } else { self.data };
+        let mut left = len.saturating_sub(self.head_len()).min(room);
         let mut n = 1;
         while left > 0 {
             let part = left.min(PAGE_SIZE);
@@ -166,7 +209,7 @@ impl Exchange {
     #[cfg(test)]
     pub fn answer(&mut self, bytes: &[u8]) {
         let len = self.head_len();
-        let room = len + self.data;
+        let room = if self.is_sent { len } else { len + self.data };
         for (n, &byte) in bytes.iter().take(room).enumerate() {
             match n.checked_sub(len) {
                 None => self.memory.page(0)[HEAD + n] = byte,
@@ -177,12 +220,20 @@ impl Exchange {
 
     fn add_parts(&mut self, len: usize) -> Result<(), AllocError> {
         self.memory.add(0, 0..len.min(HEAD), false)?;
+        // First all that the device reads.
+        if self.is_sent {
+            self.add_data(false)?;
+        }
         let head = self.head_len();
         self.memory.add(0, HEAD..HEAD.saturating_add(head), true)?;
+        if self.is_sent { Ok(()) } else { self.add_data(true) }
+    }
+
+    fn add_data(&mut self, writable: bool) -> Result<(), AllocError> {
         let (mut left, mut n) = (self.data, 1);
         while left > 0 {
             let part = left.min(PAGE_SIZE);
-            self.memory.add(n, 0..part, true)?;
+            self.memory.add(n, 0..part, writable)?;
             left = left.saturating_sub(part);
             n = n.saturating_add(1);
         }
@@ -265,10 +316,10 @@ impl Share {
         if let Some(tag) = tag {
             exchange.memory.keep(Kept::Tag(tag))?;
         }
-        let Exchange { memory, data } = exchange;
+        let Exchange { memory, data, is_sent } = exchange;
         let (mut memory, written) = self.device.ask(memory, Sleep::Killable, deadline)?;
         memory.reuse();
-        Ok((Exchange { memory, data }, written as usize))
+        Ok((Exchange { memory, data, is_sent }, written as usize))
     }
 }
 

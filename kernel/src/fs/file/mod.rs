@@ -400,7 +400,7 @@ impl File {
         let (position, order) = position.split();
         self.check_end(*position, from.left())?;
         if appends && self.has_end() {
-            let (n, end) = regular::append(self, from, order.reborrow())?;
+            let (n, end) = self.ops().append(self, from, order.reborrow())?;
             // To write nothing is not to go to the end.
             if n > 0 {
                 *position = end;
@@ -424,7 +424,7 @@ impl File {
         self.check_end(at, from.left())?;
         if appends && self.has_end() {
             // As Linux does, against POSIX: O_APPEND wins over the offset.
-            return Ok(regular::append(self, from, Held::clean().lower())?.0);
+            return Ok(self.ops().append(self, from, Held::clean().lower())?.0);
         }
         self.ops().write(self, at, from, Held::clean().lower())
     }

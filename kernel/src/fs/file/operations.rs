@@ -35,6 +35,16 @@ pub trait FileOps: Send + Sync + Any {
         Err(EINVAL)
     }
 
+    /// Writes at the end of a regular file, in one step with finding it (O_APPEND). The bytes written, and the position after them. May sleep.
+    fn append(&self, file: &File, from: &mut Input<'_>, order: Order<'_>) -> Result<(usize, u64)> {
+        super::regular::append(file, from, order)
+    }
+
+    /// Is what is written to its pages written? Where not, nobody maps it shared who might.
+    fn takes_shared_writes(&self) -> bool {
+        true
+    }
+
     /// Are there bytes to read at all? Where not, even reading none is EINVAL.
     fn can_read(&self) -> bool {
         true

@@ -106,19 +106,11 @@ pub fn append(file: &File, from: &mut Input<'_>, mut order: Order<'_>) -> Result
 }
 
 #[inline]
-#[expect(clippy::arithmetic_side_effects, reason = "at is below limit")]
 pub fn write_locked(file: &File, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
     if from.left() == 0 {
         return Ok(0);
     }
-    let limit = crate::fs::caller::file_size_limit().min(SIZE_MAX);
-    if at >= limit {
-        if limit < SIZE_MAX {
-            crate::fs::caller::signal_file_size();
-        }
-        return Err(EFBIG);
-    }
-    from.limit(usize::try_from(limit - at).unwrap_or(usize::MAX));
+    limit_write(at, from)?;
     let inode = file.inode();
     let object = inode.object().ok_or(EINVAL)?;
     let left = from.left();
@@ -133,9 +125,27 @@ pub fn write_locked(file: &File, at: u64, from: &mut Input<'_>, locked: Writing<
     Ok(n)
 }
 
+/// No more is written from `at` on than files may have, and the caller's.
+///
+/// # Errors
+/// EFBIG: nothing.
+#[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "at is below limit")]
+pub fn limit_write(at: u64, from: &mut Input<'_>) -> Result {
+    let limit = crate::fs::caller::file_size_limit().min(SIZE_MAX);
+    if at >= limit {
+        if limit < SIZE_MAX {
+            crate::fs::caller::signal_file_size();
+        }
+        return Err(EFBIG);
+    }
+    from.limit(usize::try_from(limit - at).unwrap_or(usize::MAX));
+    Ok(())
+}
+
 /// The file system is told of the new times, and the file loses its set-id bits, as it may.
 #[cold]
-fn finish_write(file: &File, locked: Writing<'_>) -> Result {
+pub fn finish_write(file: &File, locked: Writing<'_>) -> Result {
     let inode = file.inode();
     inode.tell_times();
     let lost = without_set_id_by_write(inode);

@@ -85,6 +85,9 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
     let holes = mode == PUNCH_HOLE | KEEP_SIZE;
     // Of the other modes tmpfs has none, as on Linux.
     let object = inode.object().filter(|_| holes || mode & !KEEP_SIZE == 0).ok_or(EOPNOTSUPP)?;
+    if object.is_paged() {
+        return Err(EOPNOTSUPP);
+    }
     if end > SIZE_MAX {
         return Err(EFBIG);
     }

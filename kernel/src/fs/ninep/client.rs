@@ -16,10 +16,12 @@
 //! Lock order: what drops a fid → the list of those gone; numbers are innermost.
 #![forbid(unsafe_code)]
 
+mod changing;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 
@@ -54,6 +56,18 @@ impl From<Failure> for Errno {
             Failure::Woken(Woken::Timeout) => ETIMEDOUT,
         }
     }
+}
+
+const LARGE: u32 = 0o100_000;
+
+/// What a file is opened for, as the server is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Opening {
+    Read = LARGE,
+    Write = LARGE | 1,
+    ReadWrite = LARGE | 2,
+    Directory = LARGE | 0o200_000,
 }
 
 /// What brings messages to a server, and its answers back.
@@ -125,6 +139,8 @@ pub struct Client {
     channel: Box<dyn Channel>,
     /// The longest message.
     pub message_most: u32,
+    /// How many changes of files this client has asked for and the server is done with (`remote::Change`).
+    pub changes: AtomicU64,
     numbers: SpinLock<Numbers, level::FidNumbers>,
     /// It did not answer in time.
     is_stuck: AtomicBool,
@@ -234,6 +250,7 @@ impl Client {
         let client = Client {
             channel,
             message_most,
+            changes: AtomicU64::new(0),
             numbers: SpinLock::new(numbers, &NUMBERS),
             is_stuck: AtomicBool::new(false),
         };
@@ -276,9 +293,11 @@ impl Client {
         deadline: Option<Deadline>,
         fields: &dyn Fn(&mut Writer<'_>),
     ) -> Result<(Exchange, usize, u16)> {
+        let sent = exchange.sent();
         let mut fill = |room: &mut [u8], tag: u16| {
             let mut message = Writer::new(room, kind, tag);
             fields(&mut message);
+            message.more(sent);
             message.end()
         };
         self.channel.ask(exchange, kind != Ask::Version, deadline, &mut fill)
@@ -356,10 +375,8 @@ impl Client {
         Ok((fid, found))
     }
 
-    /// Opens a file to read it, by a fid of its own.
-    pub fn open(self: &Arc<Self>, from: &Fid, is_dir: bool) -> Result<(Arc<Fid>, Qid)> {
-        const LARGE: u32 = 0o100_000;
-        const DIRECTORY: u32 = 0o200_000;
+    /// One more fid of the same file.
+    fn copy(self: &Arc<Self>, from: &Fid) -> Result<Arc<Fid>> {
         let fid = self.new_fid()?;
         let (old, new) = (from.number(), fid.number());
         self.make(
@@ -370,15 +387,32 @@ impl Client {
             },
             message::copied,
         )?;
-        let flags = if is_dir { LARGE | DIRECTORY } else { LARGE };
+        Ok(fid)
+    }
+
+    /// Opens a file by a fid of its own.
+    pub fn open(self: &Arc<Self>, from: &Fid, what: Opening) -> Result<(Arc<Fid>, Qid)> {
+        let fid = self.copy(from)?;
+        let number = fid.number();
         let opened = self.ask(
             Ask::Open,
             |message| {
-                message.u32(new).u32(flags);
+                message.u32(number).u32(what as u32);
             },
             message::opened,
         )?;
         Ok((fid, opened))
+    }
+
+    /// A fid from which the file's extended attribute `name` is read, or where that is empty the list of their names; and how long it is.
+    pub fn xattr(self: &Arc<Self>, from: &Fid, name: &[u8]) -> Result<(Arc<Fid>, u64)> {
+        let fid = self.new_fid()?;
+        let (old, new) = (from.number(), fid.number());
+        let fields = |message: &mut Writer<'_>| {
+            message.u32(old).u32(new).text(name);
+        };
+        let size = self.make(&fid, Ask::XattrWalk, fields, message::xattr_size)?;
+        Ok((fid, size))
     }
 
     pub fn attributes(&self, fid: &Fid) -> Result<Attributes> {

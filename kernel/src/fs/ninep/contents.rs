@@ -3,6 +3,10 @@
 //! One message for a run of pages, as long as the reader seems to want (`vm::Pager`) and an answer has room for. Whoever misses a page that another is reading
 //! waits for that (`vfs::reading`). The pages that the server has written are the object's then: nothing is copied.
 //!
+//! **Written through**: write(2) returns when the server has what was written, so closing and fsync have nothing left to say but what the server's disk does. A page that is
+//! in memory is taken away where something was written, from those who map it too, before the file is seen to be longer; who misses it reads what the server has.
+//! Shared mappings that may write are refused (EINVAL), as on Linux without a cache: nobody would tell the server.
+//!
 //! Lock order: see `inode`. No lock is held while the server is asked.
 #![forbid(unsafe_code)]
 
@@ -12,19 +16,23 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::Ordering::Relaxed;
 
-use sync::try_box;
+use sync::{TryVec, try_box};
 use vm::frame::OwnedFrame;
 use vm::{Asked, Object, ObjectOwner, ObjectRef, PAGE_SHIFT, PAGE_SIZE, Pager, VmError};
 
 use super::client::Fid;
-use super::inode::{Remote, node_of};
+use super::inode::{Node, node_of};
 use super::message::Ask;
-use crate::device::virtio::share::DATA_HEAD;
-use crate::errno::{EINTR, EIO, ENOMEM, Errno, Result};
-use crate::fs::file::buffer::Output;
-use crate::fs::file::regular::REGULAR;
-use crate::fs::file::{File, FileOps, Mapping, Order};
+use super::remote::{Change, Remote};
+use crate::device::virtio::share::{DATA_HEAD, Exchange};
+use crate::errno::{EBADF, EINTR, EIO, ENOMEM, Errno, Result};
+use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::regular::{self, REGULAR};
+use crate::fs::file::{File, FileOps, Mapping, OpenFlags, Order};
+use crate::fs::vfs::inode::Inode;
+use crate::fs::vfs::operations::Writing;
 use crate::fs::vfs::reading::Reads;
+use crate::sched::give_way;
 
 pub struct Contents(ObjectOwner);
 
@@ -45,23 +53,69 @@ impl Contents {
         Ok(self.0.replace(size)?)
     }
 
+    /// The file has that size by now, and else what it had. May sleep.
+    pub fn set_size(&self, size: u64) -> Result {
+        Ok(self.0.set_size(size)?)
+    }
+
     pub fn object(&self) -> ObjectRef {
         self.0.share()
     }
 }
 
-/// What an open file is read through: each read sees what has changed longer ago than answers are believed.
-pub struct Reading;
+/// What an open file is read and written through: each read sees what has changed longer ago than answers are believed.
+pub struct Open {
+    /// The fid by which it is written. It is the file's as long as somebody has that open to write.
+    writer: Option<Arc<Fid>>,
+}
 
-impl FileOps for Reading {
+impl Open {
+    pub fn new(writer: Option<Arc<Fid>>) -> Open {
+        Open { writer }
+    }
+
+    fn write_locked(&self, file: &File, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
+        if from.left() == 0 {
+            return Ok(0);
+        }
+        regular::limit_write(at, from)?;
+        let (inode, fid) = (file.inode(), self.writer.as_deref().ok_or(EBADF)?);
+        let n = node_of(inode).ok_or(EIO)?.write(inode, fid, at, from)?;
+        if n > 0 && inode.has_work_after_write() {
+            regular::finish_write(file, locked)?;
+        }
+        if n > 0 && file.flags().intersects(OpenFlags::DSYNC.union(OpenFlags::SYNC)) {
+            inode.ops.fsync(inode, !file.flags().contains(OpenFlags::SYNC))?;
+        }
+        Ok(n)
+    }
+}
+
+impl FileOps for Open {
     fn read(&self, file: &File, at: u64, out: &mut Output<'_>, order: Order<'_>) -> Result<usize> {
         let inode = file.inode();
-        inode.refresh()?;
-        match node_of(inode) {
-            // There may be something all the same: a size that nobody knows before (the host's /proc).
-            Some(node) if inode.size() == 0 => read_unsized(&node.remote, at, out),
-            _ => REGULAR.read(file, at, out, order),
+        let node = node_of(inode).ok_or(EIO)?;
+        node.refresh_old(inode)?;
+        // There may be something all the same: a size that nobody knows before (the host's /proc).
+        if inode.size() == 0 {
+            read_unsized(&node.remote, at, out)
+        } else {
+            REGULAR.read(file, at, out, order)
         }
+    }
+
+    fn write(&self, file: &File, at: u64, from: &mut Input<'_>, mut order: Order<'_>) -> Result<usize> {
+        let mut write = file.inode().lock_write(&mut order);
+        self.write_locked(file, at, from, write.held().reborrow())
+    }
+
+    fn append(&self, file: &File, from: &mut Input<'_>, mut order: Order<'_>) -> Result<(usize, u64)> {
+        let inode = file.inode();
+        let mut write = inode.lock_write(&mut order);
+        node_of(inode).ok_or(EIO)?.refresh_old(inode)?;
+        let end = inode.size();
+        let n = self.write_locked(file, end, from, write.held().reborrow())?;
+        Ok((n, end.saturating_add(n as u64)))
     }
 
     fn seeks(&self) -> bool {
@@ -74,11 +128,110 @@ impl FileOps for Reading {
     }
 
     fn mapping(&self, file: &File) -> Result<Mapping> {
+        // It is mapped longer than it is open.
+        node_of(file.inode()).ok_or(EIO)?.remote.stay_open()?;
         REGULAR.mapping(file)
+    }
+
+    /// Nobody would tell the server.
+    fn takes_shared_writes(&self) -> bool {
+        false
     }
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+impl Node {
+    /// Writes through: what is written is with the server when this returns, and pages that were in memory there are read again. The lock of writes is held. May sleep.
+    ///
+    /// # Errors
+    /// Those of the server, ENOSPC among them, if it has taken nothing. EFAULT.
+    fn write(&self, inode: &Inode, fid: &Fid, at: u64, from: &mut Input<'_>) -> Result<usize> {
+        let mut done = 0usize;
+        while from.left() > 0 {
+            let room = from.left().min(self.fs.client.data_most());
+            let exchange = Exchange::try_new_sent(room, |bytes| from.take(bytes))?;
+            if exchange.sent() == 0 {
+                break;
+            }
+            let sent = exchange.sent();
+            let written = self.send(inode, fid, at.saturating_add(done as u64), exchange);
+            match written {
+                Ok(n) => done = done.saturating_add(n),
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            if written != Ok(sent) || sent < room || give_way() {
+                break;
+            }
+        }
+        if done > 0 { Ok(done) } else { from.result() }
+    }
+
+    /// Sends what `exchange` has, in as many messages as the server wants. It takes something each time, or has failed.
+    ///
+    /// # Errors
+    /// Those of the server, if it has taken nothing. EIO: it says that it has taken nothing.
+    fn send(&self, inode: &Inode, fid: &Fid, at: u64, exchange: Exchange) -> Result<usize> {
+        let (mut exchange, mut done) = (exchange, 0usize);
+        loop {
+            let (here, sent) = (at.saturating_add(done as u64), exchange.sent());
+            let change = Change::begin(&[&self.remote], &[])?;
+            let said = self.fs.client.write(fid, here, exchange, change.clone());
+            // Whatever it says it may have written.
+            let end = here.saturating_add(sent as u64);
+            let taken = said.as_ref().map_or(0, |(_, n)| *n);
+            let known = self.make_known(|| {
+                let known = self.written(here, end, taken);
+                inode.touch_modified();
+                known
+            });
+            if said.is_err() {
+                self.doubt();
+            }
+            drop(change);
+            let (mut sent_before, n) = match (said, known) {
+                (Ok((_, 0)), _) if done == 0 => return Err(EIO),
+                (Ok((_, 0)), _) => return Ok(done),
+                (Ok(said), Ok(())) => said,
+                (Err(error), _) | (_, Err(error)) if done == 0 => return Err(error),
+                _ => return Ok(done),
+            };
+            done = done.saturating_add(n);
+            if n >= sent || give_way() {
+                return Ok(done);
+            }
+            let mut rest = Vec::new();
+            let mut has_memory = true;
+            sent_before.sent_from(n, |bytes| has_memory &= rest.try_extend_from_slice(bytes).is_ok());
+            let mut left = &rest[..];
+            let next = Exchange::try_new_sent(left.len(), |room| {
+                let (now, later) = left.split_at_checked(room.len()).unwrap_or((left, &[]));
+                left = later;
+                room.iter_mut().zip(now).for_each(|(to, from)| *to = *from);
+                now.len()
+            });
+            match next {
+                Ok(next) if has_memory => exchange = next,
+                _ => return Ok(done),
+            }
+        }
+    }
+
+    /// The server may have written bytes `at` to `end`, and has said so of the first `taken`: no page from before stays, and the file is as long.
+    fn written(&self, at: u64, end: u64, taken: usize) -> Result {
+        let Some(contents) = &self.contents else { return Ok(()) };
+        contents.0.punch(at >> PAGE_SHIFT, end.div_ceil(PAGE_SIZE as u64))?;
+        let size = at.saturating_add(taken as u64);
+        if taken > 0 && size > self.remote.size.load(Relaxed) { self.resize(size) } else { Ok(()) }
+    }
+
+    /// The file has that size by now. What is known of it is locked.
+    pub fn resize(&self, size: u64) -> Result {
+        self.remote.size.store(size, Relaxed);
+        self.contents.as_ref().map_or(Ok(()), |contents| contents.set_size(size))
     }
 }
 

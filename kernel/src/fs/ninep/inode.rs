@@ -2,10 +2,12 @@
 //!
 //! **One inode per number** (`qid.path`) while it is in use, so all names of a file lead to it. What the server says is believed for the mount's lifetime, a second;
 //! then it is asked again where somebody looks (stat, open, a name that is walked through). Where version, time of modification or size are others than the
-//! last time, the pages that are in memory are of contents that are gone, and go too.
+//! last time, the pages that are in memory are of contents that are gone, and go too; and so does the listing of a directory.
 //!
-//! A fid may be a path to the server (QEMU's is): a file that was moved there is not found by it any more. So whoever finds the file by a name gives the inode the
-//! fid that led to it. What is open is read through a fid of its own, which stays.
+//! A name that the cache has costs one message: attributes by the fid that it led to, as long as the directory is seen to be as it was when it did. Else it is walked to
+//! again (`remote::By`). The directory's own attributes are a second old at most then.
+//!
+//! What this client has changed it knows (sizes at once, the rest is asked for when somebody looks), and no answer that is older undoes it (`remote`).
 //!
 //! Lock order: what is known of a file → its object; its fids are innermost. None is held while the server is asked.
 #![forbid(unsafe_code)]
@@ -13,91 +15,33 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use sync::{Mutex, SpinLock, lock_class, try_arc, try_box};
+use sync::{Mutex, lock_class, try_box};
 
-use super::client::{Client, Fid};
-use super::contents::{Contents, Reading};
+use super::client::Fid;
+use super::contents::{Contents, Open};
+use super::listing::Place;
 use super::message::Attributes;
-use super::{Fs, contents, directory};
-use crate::errno::{EIO, ENOENT, EROFS, ESTALE, Errno, Result};
+use super::names::Made;
+use super::remote::{By, Remote, When};
+use super::xattr::Asked;
+use super::{Fs, contents, directory, xattr};
+use crate::errno::{EIO, ENOENT, ENOTDIR, ESTALE, Result};
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::clock;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{self, Inode, Kind, NewInode, Seen};
-use crate::fs::vfs::operations::{DirEntry, InodeOps, Validity, Writing};
+use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Validity, Writing};
 use crate::lock_order as level;
 use vm::{ObjectRef, Pager};
 
 lock_class! { static KNOWN: LockClass = ("remote file", level::RemoteFile); }
-lock_class! { static FIDS: LockClass = ("remote file's fids", level::RemoteFids); }
-
-/// How the server is asked about a file.
-pub struct Remote {
-    pub client: Arc<Client>,
-    path: u64,
-    is_dir: bool,
-    fids: SpinLock<Fids, level::RemoteFids>,
-    pub size: AtomicU64,
-}
-
-struct Fids {
-    /// The newest that a name led to.
-    walked: Arc<Fid>,
-    open: Option<Arc<Fid>>,
-}
-
-impl Remote {
-    pub fn walked(&self) -> Arc<Fid> {
-        self.fids.lock().walked.clone()
-    }
-
-    /// A name has led to the file again.
-    fn adopt(&self, fid: Arc<Fid>) {
-        let old = core::mem::replace(&mut self.fids.lock().walked, fid);
-        drop(old);
-    }
-
-    fn open_already(&self) -> Option<Arc<Fid>> {
-        self.fids.lock().open.clone()
-    }
-
-    /// The fid through which its contents, or names, are read. The first to ask opens it, with the server's permission. May sleep.
-    ///
-    /// # Errors
-    /// ESTALE: the server has another file there by now. Those of the server.
-    pub fn opened(&self) -> Result<Arc<Fid>> {
-        if let Some(open) = self.open_already() {
-            return Ok(open);
-        }
-        let (fid, qid) = self.client.open(&self.walked(), self.is_dir)?;
-        if qid.path != self.path || qid.is_dir != self.is_dir {
-            return Err(ESTALE);
-        }
-        // Of two that open it at once one's is kept.
-        Ok(self.fids.lock().open.get_or_insert(fid).clone())
-    }
-
-    /// What the server says of it now. `None`: no name leads to it any more, but it is open.
-    fn ask(&self) -> Result<Option<Attributes>> {
-        let is_it = |found: &Attributes| found.qid.path == self.path;
-        let by_name = self.client.attributes(&self.walked());
-        match (by_name, self.open_already()) {
-            (Ok(found), _) if is_it(&found) => Ok(Some(found)),
-            (Ok(_) | Err(ENOENT | ESTALE), Some(open)) => {
-                Ok(self.client.attributes(&open).ok().filter(is_it))
-            }
-            (Ok(_), None) => Err(ESTALE),
-            (Err(error), _) => Err(error),
-        }
-    }
-}
 
 /// By what contents are told from those before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Version {
+pub struct Version {
     version: u32,
     modified: i64,
     size: u64,
@@ -110,33 +54,42 @@ fn version_of(said: &Attributes) -> Version {
 
 /// The operations of an inode of any kind.
 pub struct Node {
-    fs: Arc<Fs>,
+    pub fs: Arc<Fs>,
     pub remote: Arc<Remote>,
-    contents: Option<Contents>,
+    pub contents: Option<Contents>,
+    /// Of a directory.
+    listing: Option<Arc<Place>>,
+    pub xattrs: Asked,
     known: Mutex<Version, level::RemoteFile>,
     blocks: AtomicU64,
     /// Until when what is known is believed.
     fresh: AtomicU64,
+    /// This client has changed it since, so times and the like are not known.
+    touched: AtomicBool,
 }
 
 /// What a name has led to.
 pub struct Found {
     pub fid: Arc<Fid>,
     pub said: Attributes,
-    /// When the server was asked.
-    pub at: u64,
+    pub when: When,
+    pub by: By,
 }
 
 impl Fs {
+    pub fn now(&self) -> When {
+        When::now(&self.client)
+    }
+
     /// The inode of what a name has led to, with what the server says of it.
     pub fn inode(self: &Arc<Self>, found: Found) -> Result<Arc<Inode>> {
         let said = &found.said;
         for _ in 0..2 {
-            let inode = self.inodes.get(said.qid.path, || self.make(&found))?;
-            if inode.kind == said.kind && inode.rdev == rdev(said) {
+            let inode = self.inodes.get(said.qid.path, || self.make(&found.fid, said))?;
+            if is_of(&inode, said) {
                 let node = node_of(&inode).ok_or(EIO)?;
-                node.remote.adopt(found.fid);
-                node.learn(&inode, said, found.at)?;
+                node.remote.adopt(found.fid, found.by);
+                node.learn(&inode, said, found.when)?;
                 return Ok(inode);
             }
             // The number was another file's, which is gone.
@@ -145,15 +98,15 @@ impl Fs {
         Err(EIO)
     }
 
-    fn make(self: &Arc<Self>, found: &Found) -> Result<Arc<Inode>> {
-        let said = &found.said;
-        let remote = try_arc(Remote {
-            client: self.client.clone(),
-            path: said.qid.path,
-            is_dir: said.kind == Kind::Directory,
-            fids: SpinLock::new(Fids { walked: found.fid.clone(), open: None }, &FIDS),
-            size: AtomicU64::new(said.size),
-        })?;
+    /// The same of the root, which no name leads to.
+    pub fn root(self: &Arc<Self>, fid: &Arc<Fid>, said: &Attributes, when: When) -> Result<Arc<Inode>> {
+        let inode = self.inodes.get(said.qid.path, || self.make(fid, said))?;
+        node_of(&inode).ok_or(EIO)?.learn(&inode, said, when)?;
+        Ok(inode)
+    }
+
+    fn make(self: &Arc<Self>, fid: &Arc<Fid>, said: &Attributes) -> Result<Arc<Inode>> {
+        let remote = Remote::try_new(&self.client, fid, said)?;
         let contents = match said.kind {
             Kind::Regular => Some(Contents::try_new(&remote, said.qid.path, said.size)?),
             _ => None,
@@ -162,31 +115,40 @@ impl Fs {
             fs: self.clone(),
             remote,
             contents,
+            listing: if said.kind == Kind::Directory { Some(Place::try_new()?) } else { None },
+            xattrs: Asked::new(),
             known: Mutex::new(version_of(said), &KNOWN),
             blocks: AtomicU64::new(said.blocks),
             fresh: AtomicU64::new(0),
+            touched: AtomicBool::new(false),
         };
         let new =
             NewInode { kind: said.kind, mode: said.mode, uid: said.uid, gid: said.gid, rdev: rdev(said) };
         Inode::try_with(said.qid.path, self.device, &new, try_box(node)?, inode::Attributes::Elsewhere)
     }
 
-    /// What is under that name in the directory, as the server says. May sleep.
+    /// What is under that name in the directory `dir`, whose inode is `inode`, as the server says. May sleep.
     ///
     /// # Errors
     /// ENOENT; EIO: it does not stand still.
-    fn find(&self, dir: &Remote, name: &[u8]) -> Result<Found> {
+    pub fn find(&self, dir: &Remote, inode: &Inode, name: &[u8]) -> Result<Found> {
         const TRIES: u32 = 3;
         for _ in 0..TRIES {
-            let at = clock::since_boot();
+            let when = self.now();
+            let by = By::try_new(dir.path, inode.version(), name)?;
             let (fid, qid) = self.client.walk(&dir.walked(), name)?;
             let said = self.client.attributes(&fid)?;
             if said.qid.path == qid.path && said.qid.is_dir == qid.is_dir {
-                return Ok(Found { fid, said, at });
+                return Ok(Found { fid, said, when, by });
             }
         }
         Err(EIO)
     }
+}
+
+/// Is it that file that the server tells of, and no other that has its number by now?
+fn is_of(inode: &Inode, said: &Attributes) -> bool {
+    inode.number == said.qid.path && inode.kind == said.kind && inode.rdev == rdev(said)
 }
 
 /// Of device nodes alone.
@@ -206,8 +168,13 @@ impl Node {
         self.fresh.store(0, Relaxed);
     }
 
-    /// Takes over what the server said at `at`. May sleep.
-    fn learn(&self, inode: &Inode, said: &Attributes, at: u64) -> Result {
+    /// Takes over what the server said to who asked then, unless this client has changed the file meanwhile. May sleep.
+    fn learn(&self, inode: &Inode, said: &Attributes, when: When) -> Result {
+        let mut known = self.known.lock();
+        // A change that is made known waits for the lock.
+        if !self.remote.is_current(when) {
+            return Ok(());
+        }
         let [accessed, modified, changed] = said.times;
         inode.take_over(&Seen {
             mode: said.mode,
@@ -219,19 +186,86 @@ impl Node {
             changed,
         });
         self.blocks.store(said.blocks, Relaxed);
+        let own = self.touched.swap(false, Relaxed);
         let now = version_of(said);
-        let mut known = self.known.lock();
         if *known != now {
             self.remote.size.store(now.size, Relaxed);
-            if let Some(contents) = &self.contents {
-                contents.replace(now.size)?;
+            match &self.contents {
+                // Nobody else changes it.
+                Some(contents) if own && self.fs.options.is_loose => contents.set_size(now.size)?,
+                Some(contents) => contents.replace(now.size)?,
+                None => {}
             }
+            self.forget_names();
             inode.note_new_contents();
             *known = now;
         }
         drop(known);
-        self.fresh.store(at.saturating_add(self.fs.lifetime), Relaxed);
+        self.fresh.store(when.at.saturating_add(self.fs.lifetime), Relaxed);
         Ok(())
+    }
+
+    /// Makes a change known that the server has made for this client, with `make`. The change is not over yet (`remote::Change`). May sleep.
+    pub fn make_known<R>(&self, make: impl FnOnce() -> R) -> R {
+        let _known = self.known.lock();
+        let made = make();
+        self.touched.store(true, Relaxed);
+        made
+    }
+
+    /// Nobody knows whether a change was made: the server is asked before anything is believed.
+    pub fn doubt(&self) {
+        self.touched.store(true, Relaxed);
+        self.fresh.store(0, Relaxed);
+    }
+
+    /// What was said of a directory's names holds no more.
+    pub fn forget_names(&self) {
+        if let Some(listing) = &self.listing {
+            listing.clear();
+        }
+    }
+
+    /// Until when what is known is believed, ns since boot.
+    pub fn fresh(&self) -> u64 {
+        self.fresh.load(Relaxed)
+    }
+
+    /// Brings up to date what is older than a second; what this client has changed since is known but for times and the like.
+    pub fn refresh_old(&self, inode: &Inode) -> Result {
+        if clock::since_boot() < self.fresh.load(Relaxed) { Ok(()) } else { self.ask(inode) }
+    }
+
+    fn ask(&self, inode: &Inode) -> Result {
+        let when = self.fs.now();
+        match self.remote.ask()? {
+            Some(said) if is_of(inode, &said) => self.learn(inode, &said, when),
+            Some(_) => Err(ESTALE),
+            None => {
+                // As it was last.
+                self.fresh.store(when.at.saturating_add(self.fs.lifetime), Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Does the name of the directory `dir` lead to `child` yet, by the fid that it led to? Then it is up to date. False: it has to be walked to.
+    fn is_still(&self, dir: &Inode, name: &[u8], child: &Inode) -> Result<bool> {
+        let Some(node) = node_of(child) else { return Ok(false) };
+        if self.refresh_old(dir).is_err() {
+            return Ok(false);
+        }
+        let Some(fid) = node.remote.walked_by(self.remote.path, dir.version(), name) else {
+            return Ok(false);
+        };
+        let when = self.fs.now();
+        match self.fs.client.attributes(&fid) {
+            Ok(said) if is_of(child, &said) && said.links > 0 => {
+                node.learn(child, &said, when)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 }
 
@@ -245,50 +279,43 @@ impl InodeOps for Node {
     }
 
     fn refresh(&self, inode: &Inode) -> Result {
-        let at = clock::since_boot();
-        if at < self.fresh.load(Relaxed) {
-            return Ok(());
+        if self.touched.load(Relaxed) { self.ask(inode) } else { self.refresh_old(inode) }
+    }
+
+    fn set_attributes(&self, inode: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
+        self.set(inode, changes)
+    }
+
+    fn get_xattr(&self, inode: &Inode, name: &[u8], out: &mut Vec<u8>) -> Result {
+        xattr::get(self, inode, name, out)
+    }
+
+    fn list_xattr(&self, inode: &Inode, all: bool, out: &mut Vec<u8>) -> Result<usize> {
+        xattr::list(self, inode, all, out)
+    }
+
+    fn lookup(&self, dir: &Inode, name: &[u8]) -> Result<Arc<Inode>> {
+        self.fs.inode(self.fs.find(&self.remote, dir, name)?)
+    }
+
+    fn revalidate(&self, dir: &Inode, name: &[u8], child: Option<&Inode>) -> Result<Validity> {
+        if let Some(child) = child
+            && self.is_still(dir, name, child)?
+        {
+            return Ok(Validity::Valid);
         }
-        match self.remote.ask()? {
-            Some(said) if said.kind == inode.kind && rdev(&said) == inode.rdev => {
-                self.learn(inode, &said, at)
-            }
-            Some(_) => Err(ESTALE),
-            None => {
-                // As it was last.
-                self.fresh.store(at.saturating_add(self.fs.lifetime), Relaxed);
-                Ok(())
-            }
-        }
-    }
-
-    fn set_attributes(&self, _: &Inode, _: &Changes, _: Writing<'_>) -> Result {
-        Err(EROFS)
-    }
-
-    fn refuses_writing(&self) -> Option<Errno> {
-        Some(EROFS)
-    }
-
-    fn lookup(&self, _: &Inode, name: &[u8]) -> Result<Arc<Inode>> {
-        self.fs.inode(self.fs.find(&self.remote, name)?)
-    }
-
-    fn revalidate(&self, _: &Inode, name: &[u8], child: Option<&Inode>) -> Result<Validity> {
-        let found = match self.fs.find(&self.remote, name) {
+        let found = match self.fs.find(&self.remote, dir, name) {
             Err(ENOENT) if child.is_none() => return Ok(Validity::Valid),
             Err(ENOENT) => return Ok(Validity::Stale),
             found => found?,
         };
         let said = &found.said;
-        let same = |child: &&Inode| {
-            child.number == said.qid.path && child.kind == said.kind && child.rdev == rdev(said)
-        };
-        let Some((child, node)) = child.filter(same).and_then(|child| Some((child, node_of(child)?))) else {
+        let same = child.filter(|child| is_of(child, said));
+        let Some((child, node)) = same.and_then(|child| Some((child, node_of(child)?))) else {
             return Ok(Validity::Stale);
         };
-        node.remote.adopt(found.fid);
-        node.learn(child, said, found.at)?;
+        node.remote.adopt(found.fid, found.by);
+        node.learn(child, said, found.when)?;
         Ok(Validity::Valid)
     }
 
@@ -297,24 +324,81 @@ impl InodeOps for Node {
     }
 
     fn read_dir(&self, _: &Inode, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result {
-        directory::read(&self.remote, position, emit)
+        let Some(listing) = &self.listing else { return Err(ENOTDIR) };
+        let now = (clock::since_boot(), self.fs.lifetime);
+        directory::read(&self.remote, listing, now, position, emit)
+    }
+
+    fn shed(&self, most: u64) -> u64 {
+        match (&self.contents, &self.listing) {
+            (Some(contents), _) => contents.object().shed(most),
+            (None, Some(listing)) => listing.shed(),
+            (None, None) => 0,
+        }
+    }
+
+    fn create(&self, dir: &Inode, name: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
+        self.make_name(dir, name, new, Made::File)
+    }
+
+    fn mkdir(&self, dir: &Inode, name: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
+        self.make_name(dir, name, new, Made::Directory)
+    }
+
+    fn mknod(&self, dir: &Inode, name: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
+        self.make_name(dir, name, new, Made::Node)
+    }
+
+    fn symlink(&self, dir: &Inode, name: &[u8], new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
+        self.make_name(dir, name, new, Made::Link(target))
+    }
+
+    fn link(&self, dir: &Inode, name: &[u8], inode: &Inode) -> Result {
+        self.add_name(dir, name, inode)
+    }
+
+    fn unlink(&self, dir: &Inode, name: &[u8], victim: &Inode) -> Result {
+        self.remove_name(dir, name, victim)
+    }
+
+    fn rmdir(&self, dir: &Inode, name: &[u8], victim: &Inode) -> Result {
+        self.remove_name(dir, name, victim)
+    }
+
+    fn rename(&self, moving: &Moving<'_>) -> Result {
+        self.move_name(moving)
     }
 
     fn read_link(&self, _: &Inode) -> Result<Vec<u8>> {
         self.remote.client.link(&self.remote.walked())
     }
 
-    fn open(&self, dentry: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+    fn open(&self, dentry: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
         let kind = dentry.inode.kind;
-        if matches!(kind, Kind::Regular | Kind::Directory) {
-            // The server says now whether it lets the client read.
-            self.remote.opened()?;
+        if kind == Kind::Regular {
+            // The server says now whether it lets the client read, and write.
+            let writer = if flags.writes() { Some(self.remote.writable()?) } else { None };
+            if writer.is_none() {
+                self.remote.stay_open()?;
+            }
+            return Ok(Some(try_box(Open::new(writer))?));
         }
-        if kind == Kind::Regular { Ok(Some(try_box(Reading)?)) } else { Ok(None) }
+        if kind == Kind::Directory {
+            self.remote.stay_open()?;
+        }
+        Ok(None)
     }
 
     fn object(&self) -> Option<ObjectRef> {
         self.contents.as_ref().map(Contents::object)
+    }
+
+    /// What was written is with the server already: it puts that on its disk.
+    fn fsync(&self, _: &Inode, data_only: bool) -> Result {
+        match self.remote.open_already() {
+            Some(open) => self.fs.client.fsync(&open, data_only),
+            None => Ok(()),
+        }
     }
 
     fn pager(&self) -> Result<Option<Box<dyn Pager>>> {

@@ -22,13 +22,24 @@ use crate::fs::vfs::inode::Kind;
 pub enum Ask {
     Statfs = 8,
     Open = 12,
+    Create = 14,
+    Symlink = 16,
+    Mknod = 18,
     ReadLink = 22,
     Attributes = 24,
+    SetAttributes = 26,
+    XattrWalk = 30,
     ReadDir = 40,
+    Fsync = 50,
+    Link = 70,
+    Mkdir = 72,
+    Rename = 74,
+    Unlink = 76,
     Version = 100,
     Attach = 104,
     Walk = 110,
     Read = 116,
+    Write = 118,
     Clunk = 120,
 }
 
@@ -53,11 +64,13 @@ pub struct Writer<'a> {
     room: &'a mut [u8],
     at: usize,
     fits: bool,
+    /// Bytes that follow elsewhere.
+    more: usize,
 }
 
 impl<'a> Writer<'a> {
     pub fn new(room: &'a mut [u8], kind: Ask, tag: u16) -> Self {
-        let mut message = Writer { room, at: 0, fits: true };
+        let mut message = Writer { room, at: 0, fits: true, more: 0 };
         message.u32(0).u8(kind as u8).u16(tag);
         message
     }
@@ -96,12 +109,18 @@ impl<'a> Writer<'a> {
         self.u16(len.unwrap_or(0)).bytes(text)
     }
 
-    /// The message's length.
+    /// So many bytes follow that do not lie here.
+    pub fn more(&mut self, bytes: usize) -> &mut Self {
+        self.more = bytes;
+        self
+    }
+
+    /// The message's length, of what lies here.
     ///
     /// # Errors
     /// EIO: it does not fit; no caller asks for so much.
     pub fn end(self) -> Result<usize> {
-        let size = u32::try_from(self.at).map_err(|_| EIO)?;
+        let size = u32::try_from(self.at.saturating_add(self.more)).map_err(|_| EIO)?;
         match self.room.get_mut(..4) {
             Some(first) if self.fits => first.copy_from_slice(&size.to_le_bytes()),
             _ => return Err(EIO),
@@ -159,6 +178,16 @@ impl<'a> Reader<'a> {
         let (text, rest) = self.0.split_at_checked(len).ok_or(EIO)?;
         self.0 = rest;
         Ok(text)
+    }
+
+    #[cfg(test)]
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Bytes that are not read yet.
+    pub fn left(&self) -> usize {
+        self.0.len()
     }
 
     /// That was all.
@@ -252,6 +281,59 @@ pub fn opened(mut answer: Reader<'_>) -> Result<Qid> {
     Ok(opened)
 }
 
+/// An answer that says no more than that it was done.
+pub fn done(answer: Reader<'_>) -> Result {
+    answer.end()
+}
+
+/// Rxattrwalk: how long the value is, or the list.
+pub fn xattr_size(mut answer: Reader<'_>) -> Result<u64> {
+    let size = answer.u64()?;
+    answer.end()?;
+    Ok(size)
+}
+
+/// Rwrite: how many of `asked` bytes were written.
+///
+/// # Errors
+/// EIO: more than that.
+pub fn written(mut answer: Reader<'_>, asked: usize) -> Result<usize> {
+    let count = answer.u32()? as usize;
+    answer.end()?;
+    if count <= asked { Ok(count) } else { Err(EIO) }
+}
+
+/// What Tsetattr is to set.
+#[derive(Clone, Copy, Default)]
+pub struct Set {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    /// Nanoseconds since the epoch.
+    pub accessed: Option<i64>,
+    pub modified: Option<i64>,
+}
+
+impl Set {
+    /// The fields behind the fid.
+    pub fn put(&self, message: &mut Writer<'_>) {
+        let bit = |is_set: bool, bits: u32| if is_set { bits } else { 0 };
+        let valid = bit(self.mode.is_some(), 1)
+            | bit(self.uid.is_some(), 2)
+            | bit(self.gid.is_some(), 4)
+            | bit(self.size.is_some(), 8)
+            | bit(self.accessed.is_some(), 0x90)
+            | bit(self.modified.is_some(), 0x120);
+        message.u32(valid).u32(self.mode.unwrap_or(0)).u32(self.uid.unwrap_or(0)).u32(self.gid.unwrap_or(0));
+        message.u64(self.size.unwrap_or(0));
+        for time in [self.accessed, self.modified] {
+            let time = time.unwrap_or(0);
+            message.u64(time.div_euclid(BILLION as i64) as u64).u64(time.rem_euclid(BILLION as i64) as u64);
+        }
+    }
+}
+
 /// The mask of what Tgetattr asks for.
 pub const ASKED: u64 = BASIC;
 
@@ -332,6 +414,13 @@ pub struct Entry<'a> {
     /// Where the names behind it begin.
     pub next: u64,
     pub name: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Is it `.` or `..`, which the VFS lists?
+    pub fn is_dots(&self) -> bool {
+        matches!(self.name, b"." | b"..")
+    }
 }
 
 /// The next name of the data of Rreaddir; `None`: there is none.

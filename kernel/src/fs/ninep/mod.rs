@@ -1,10 +1,13 @@
-//! 9P: the files of a server, of the host mostly, by 9P2000.L over a virtio device. Read-only so far.
+//! 9P: the files of a server, of the host mostly, by 9P2000.L over a virtio device.
 //!
 //! * `message`   what goes to the server and comes back, as bytes
-//! * `client`    a session, its fids
+//! * `client`    a session, its fids, and what it asks for
+//! * `remote`    how a file is asked about, and which answers are of before a change
 //! * `inode`     files: what is known of them, and for how long
-//! * `contents`  their bytes
-//! * `directory` their names
+//! * `contents`  their bytes, read into pages and written through
+//! * `directory` listing their names, which `listing` keeps
+//! * `names`     changing names and attributes
+//! * `xattr`     extended attributes, which are read
 //! * `options`   of a mount
 //!
 //! **What the server says is checked, and believed for a second**: names, attributes and contents may change on its side. It may lie about its files, as whoever
@@ -17,30 +20,34 @@ mod client;
 mod contents;
 mod directory;
 mod inode;
+mod listing;
 mod message;
+mod names;
 mod options;
+mod remote;
 #[cfg(test)]
 mod tests;
+mod xattr;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
 
 use sync::{try_arc, try_box};
 use vm::PAGE_SHIFT;
 
 use self::client::{Claimed, Client, Fid, OVERHEAD};
-use self::inode::Found;
 use self::options::Options;
+use self::remote::When;
 use crate::device::virtio::share;
-use crate::errno::{EINVAL, EIO, ENOENT, ENOTDIR, EROFS, Errno, Result};
+use crate::errno::{EINVAL, EIO, ENOENT, ENOTDIR, Errno, Result};
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::cache::inodes::InodeTable;
-use crate::fs::vfs::clock;
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::operations::SuperOps;
 use crate::fs::vfs::parameters::Parameters;
-use crate::fs::vfs::superblock::{FsType, Mounting, READ_ONLY, StatFs, SuperBlock, new_device};
+use crate::fs::vfs::superblock::{FsType, Mounting, StatFs, SuperBlock, new_device};
 
 pub static NINEP: FsType =
     FsType { name: "9p", magic: 0x0102_1997, nodev: true, mount, parameters: Parameters::Text };
@@ -53,6 +60,8 @@ pub struct Fs {
     /// Nanoseconds for which what the server says is believed.
     lifetime: u64,
     options: Options,
+    /// The server may not give files to others.
+    gives_none: AtomicBool,
 }
 
 fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
@@ -60,10 +69,6 @@ fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>>
     // Linux has no device name then.
     let tag = asked.source.filter(|source| !source.is_empty()).ok_or(EINVAL)?;
     let share = share::find(tag).ok_or(ENOENT)?;
-    if asked.flags & READ_ONLY == 0 {
-        warn!("9p: files are not written yet: mount with -o ro");
-        return Err(EROFS);
-    }
     client::start()?;
     make(kind, options, try_box(Claimed::try_new(share)?)?)
 }
@@ -76,7 +81,7 @@ fn make(
     let most = u32::try_from(channel.data_most()).unwrap_or(u32::MAX).saturating_add(OVERHEAD);
     let message = options.message.map_or(most, |asked| asked.min(most));
     let client = Client::try_new(channel, message)?;
-    let at = clock::since_boot();
+    let when = When::now(&client);
     let (fid, qid) = client.attach(&options.tree)?;
     let said = client.attributes(&fid)?;
     if said.qid.path != qid.path {
@@ -87,8 +92,9 @@ fn make(
     }
     let root_fid = fid.clone();
     let (device, inodes, lifetime) = (new_device(), InodeTable::try_new()?, options.lifetime());
-    let fs = try_arc(Fs { client, device, inodes: inodes.clone(), lifetime, options })?;
-    let root = fs.inode(Found { fid, said, at })?;
+    let gives_none = AtomicBool::new(false);
+    let fs = try_arc(Fs { client, device, inodes: inodes.clone(), lifetime, options, gives_none })?;
+    let root = fs.root(&fid, &said, when)?;
     let whole = try_box(Whole { fs, root: root_fid })?;
     SuperBlock::try_cached(kind, Cache::Revalidated, device, inodes, root, whole)
 }
@@ -121,10 +127,8 @@ impl SuperOps for Whole {
         _: &SuperBlock,
         asked: &Mounting<'_>,
     ) -> core::result::Result<(), (Errno, &'static str)> {
-        if asked.flags & READ_ONLY == 0 {
-            return Err((EROFS, "files are not written yet"));
-        }
-        if asked.options.is_empty() { Ok(()) } else { Err((EINVAL, "")) }
+        let is_so = self.fs.options.are(asked.options, self.fs.client.message_most);
+        if is_so.map_err(|error| (error, ""))? { Ok(()) } else { Err((EINVAL, "")) }
     }
 
     fn show_options(&self, _: &SuperBlock, out: &mut Vec<u8>) -> Result {

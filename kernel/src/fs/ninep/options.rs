@@ -57,6 +57,20 @@ impl Options {
         if self.is_loose { u64::MAX } else { LIFETIME }
     }
 
+    /// Is all that `text` asks for so already? It is by the names that are shown, too. `message`: bytes of the longest message.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn are(&self, text: &[u8], message: u32) -> Result<bool> {
+        let mut shown = Vec::new();
+        self.show(message, &mut shown)?;
+        let is_so = |option: &[u8]| {
+            let is_shown = shown.split(|&b| b == b',').any(|known| known == option);
+            is_shown || option == b"version=9p2000.L" || self.is_loose && option == b"cache=loose"
+        };
+        Ok(text.split(|&b| b == b',').all(is_so))
+    }
+
     /// As Linux shows them. `message`: bytes of the longest message.
     pub fn show(&self, message: u32, out: &mut Vec<u8>) -> Result {
         if !self.tree.is_empty() {
@@ -84,6 +98,22 @@ mod tests {
         options.show(65536, &mut shown).unwrap();
         assert_eq!(shown, b",aname=/a,cache=0xf,access=any,msize=65536,trans=virtio");
         assert_eq!(Options::parse(b"").unwrap().lifetime(), LIFETIME);
+    }
+
+    #[test]
+    fn what_is_so_already_may_be_asked_for_again() {
+        let options = Options::parse(b"cache=loose,aname=/a").unwrap();
+        for (text, so) in [
+            ("", true),
+            ("trans=virtio,version=9p2000.L,access=any,msize=8192,cache=0xf", true),
+            ("cache=loose,aname=/a", true),
+            ("aname=/b", false),
+            ("msize=4096", false),
+            ("size=1", false),
+        ] {
+            assert_eq!(options.are(text.as_bytes(), 8192), Ok(so), "{text}");
+        }
+        assert_eq!(Options::parse(b"").unwrap().are(b"cache=loose", 8192), Ok(false));
     }
 
     #[test]

@@ -59,6 +59,10 @@ impl InodeOps for Node {
     }
 
     fn set_attributes(&self, inode: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
+        let loses = changes.size.is_some() || changes.uid.is_some() || changes.gid.is_some();
+        if loses {
+            self.learn_capabilities(inode);
+        }
         match (changes.size, &self.object) {
             (Some(size), Some(object)) => {
                 self.own_contents(inode, size)?;
@@ -68,18 +72,15 @@ impl InodeOps for Node {
             (Some(_), None) => return Err(EINVAL),
             (None, _) => self.own_attributes(inode)?,
         }
-        inode.apply(changes);
+        inode.apply(&Changes {
+            drops_capabilities: changes.drops_capabilities || loses && inode.has_capabilities(),
+            ..*changes
+        });
         Ok(())
     }
 
     fn get_xattr(&self, _: &Inode, name: &[u8], out: &mut Vec<u8>) -> Result {
-        match &self.below {
-            Some(below) if !self.has_xattrs() => match below.ops.get_xattr(below, name, out) {
-                Err(EOPNOTSUPP) => self.xattrs().get(name, out),
-                got => got,
-            },
-            _ => self.xattrs().get(name, out),
-        }
+        self.xattr(name, out)
     }
 
     fn set_xattr(&self, inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result {
@@ -105,7 +106,7 @@ impl InodeOps for Node {
         if !self.has_xattrs() {
             // A write asks for one to go that is hardly ever there.
             let mut value = Vec::new();
-            match self.get_xattr(inode, name, &mut value) {
+            match self.xattr(name, &mut value) {
                 Err(EOPNOTSUPP) => return Err(ENODATA),
                 got => got?,
             }
@@ -217,6 +218,7 @@ impl InodeOps for Node {
             if !flags.contains(OpenFlags::TRUNCATE) {
                 self.own_contents(inode, u64::MAX)?;
             }
+            self.learn_capabilities(inode);
         }
         Ok(Some(try_box(Following)?))
     }

@@ -2,7 +2,7 @@
 //!
 //! **Positions** are those of the file system below, and lie in its order: a name that was put in the place of one below is listed in that one's place. Behind them all are the
 //! cookies of the names made here (`OWN`). A position below that lies among those (on ext4 one of eight million) is shown as one a little before: there the listing
-//! may go on with names that it had.
+//! may go on with names that it had. The largest one, behind which there can be none (ext4 has it behind the last name), is where those made here begin.
 //!
 //! No lock is held while what lies below is asked.
 #![forbid(unsafe_code)]
@@ -18,8 +18,13 @@ const OWN: u64 = i64::MAX as u64 - (COOKIES - 1);
 
 /// The position shown for one below.
 fn position_of(below: u64) -> u64 {
-    // One step of the part that a file system has hashes in.
-    if below < OWN { below } else { below.wrapping_sub(COOKIES) }
+    const LAST: u64 = i64::MAX as u64;
+    match below {
+        ..OWN => below,
+        LAST.. => OWN,
+        // One step of the part that a file system has hashes in.
+        _ => below.wrapping_sub(COOKIES),
+    }
 }
 
 /// See `InodeOps::read_dir`.
@@ -73,10 +78,11 @@ mod tests {
 
     #[test]
     fn no_position_below_is_taken_for_one_of_here() {
-        for below in [2, 3, 1 << 40, 1 << 62, OWN - 1, OWN, OWN + 1, i64::MAX as u64] {
+        for below in [2, 3, 1 << 40, 1 << 62, OWN - 1, OWN, OWN + 1, i64::MAX as u64 - 1] {
             assert!(position_of(below) < OWN, "{below:#x}");
         }
         assert_eq!(position_of(OWN - 1), OWN - 1);
         assert_eq!(OWN + COOKIES - 1, i64::MAX as u64);
+        assert_eq!(position_of(i64::MAX as u64), OWN);
     }
 }

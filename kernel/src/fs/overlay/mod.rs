@@ -53,12 +53,9 @@ use crate::errno::{EINVAL, EIO, ENOTDIR, Result};
 pub static OVERLAY: FsType =
     FsType { name: "overlay", magic: 0x794c_7630, nodev: true, mount, parameters: Parameters::Text };
 
-/// In the numbers of inodes that have nothing below them, and in no other.
-const OWN_NUMBER: u64 = 1 << 62;
-
-/// The number of what has that number below.
+/// The number of what has that number below. What has nothing below it has one of the kernel's own.
 fn number_above(below: u64) -> u64 {
-    below & !OWN_NUMBER
+    below & !numbers::OWN
 }
 
 /// One mounted overlay.
@@ -120,7 +117,7 @@ impl Fs {
             }
             // The number was another file's, which is gone below.
             if node.is_changed() {
-                let number = OWN_NUMBER | numbers::next();
+                let number = numbers::next_own();
                 return self.inodes.get(number, || Node::over(self, number, &below));
             }
             self.inodes.forget(&inode);
@@ -130,7 +127,7 @@ impl Fs {
 
     /// A new inode with nothing below it. `text`: of a symbolic link.
     fn make(self: &Arc<Self>, new: &NewInode, text: &[u8]) -> Result<Arc<Inode>> {
-        let number = OWN_NUMBER | numbers::next();
+        let number = numbers::next_own();
         self.inodes.get(number, || match new.kind {
             Kind::Directory => {
                 let node = Node::try_new(self, None, Kind::Directory)?;

@@ -22,6 +22,7 @@ use super::names::Names;
 use crate::errno::{EINTR, EIO, ENODATA, ENOSPC, EOPNOTSUPP, Result};
 use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode, Seen};
 use crate::fs::vfs::operations::XattrMode;
+use crate::fs::vfs::xattr::CAPABILITY;
 use crate::fs::vfs::xattr::store::Xattrs;
 use crate::lock_order as level;
 
@@ -30,6 +31,8 @@ lock_class! { static STATE: LockClass = ("overlay file", level::OverlayFile); }
 const ATTRIBUTES: u8 = 1;
 const CONTENTS: u8 = 2;
 const XATTRS: u8 = 4;
+/// Not of what is its own: what lies below was asked, and gives no capabilities to who executes it.
+const GIVES_NONE: u8 = 8;
 
 /// A file that has something below it, or a directory.
 pub struct Node {
@@ -120,6 +123,37 @@ impl Node {
         self.has(XATTRS)
     }
 
+    /// An extended attribute, as below as long as they are. May sleep.
+    ///
+    /// # Errors
+    /// As `InodeOps::get_xattr`.
+    pub fn xattr(&self, name: &[u8], out: &mut Vec<u8>) -> Result {
+        let Some(below) = self.below.as_ref().filter(|_| !self.has(XATTRS)) else {
+            return self.xattrs.get(name, out);
+        };
+        // Each exec asks for this one, and hardly any file has it.
+        let is_usual = name == CAPABILITY;
+        if is_usual && self.own.load(Acquire) & GIVES_NONE != 0 {
+            return Err(ENODATA);
+        }
+        match below.ops.get_xattr(below, name, out) {
+            Err(EOPNOTSUPP) if !is_usual => self.xattrs.get(name, out),
+            Err(ENODATA | EOPNOTSUPP) if is_usual => {
+                self.own.fetch_or(GIVES_NONE, Release);
+                Err(ENODATA)
+            }
+            got => got,
+        }
+    }
+
+    /// Finds out whether it gives capabilities to who executes it: whoever changes it is about to take them away. May sleep.
+    pub fn learn_capabilities(&self, inode: &Inode) {
+        if inode.kind == Kind::Regular && !self.has(XATTRS) && self.xattr(CAPABILITY, &mut Vec::new()).is_ok()
+        {
+            inode.note_capabilities(true);
+        }
+    }
+
     /// It counts as a file from here on.
     ///
     /// # Errors
@@ -171,6 +205,7 @@ impl Node {
             object.replace(below.size())?;
             inode.note_new_contents();
         }
+        self.own.fetch_and(!GIVES_NONE, Release);
         self.note_seen(below);
         Ok(())
     }

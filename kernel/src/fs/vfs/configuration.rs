@@ -237,7 +237,7 @@ impl Configuration {
             return Err(EPERM);
         }
         self.phase = Phase::Failed;
-        let asked = Mounting { source: self.source.as_deref(), flags: self.flags, options: &self.options };
+        let asked = Mounting { source: self.source.as_deref(), options: &self.options };
         let superblock = (self.kind.mount)(self.kind, &asked)?;
         let root = superblock.root()?;
         superblock.set_flags(self.flags, u32::MAX);
@@ -331,11 +331,10 @@ pub fn reconfigure(
         // Who opens from here on is refused, and who has opened before is seen.
         superblock.set_flags(READ_ONLY, READ_ONLY);
     }
-    let now = superblock.flags() & !named | flags & named;
     let changed = if closes && writes(superblock) {
         Err((EBUSY, ""))
     } else {
-        superblock.ops.remount(superblock, &Mounting { source: None, flags: now, options })
+        superblock.ops.remount(superblock, &Mounting { source: None, options })
     };
     if changed.is_err() && closes {
         superblock.set_flags(0, READ_ONLY);

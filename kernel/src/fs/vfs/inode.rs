@@ -310,6 +310,12 @@ impl Inode {
         self.note_work_after_write(self.mode());
     }
 
+    /// Is the truth about its attributes elsewhere?
+    #[inline]
+    pub fn is_elsewhere(&self) -> bool {
+        self.attributes == Attributes::Elsewhere
+    }
+
     /// Brings the attributes up to date, where that has to be asked for. May sleep.
     #[inline]
     pub fn refresh(&self) -> Result {

@@ -6,8 +6,12 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::percpu::Padded;
 use sync::{LocalCell, per_cpu};
 
-/// Numbers that a CPU takes at once.
-const BLOCK: u64 = 1024;
+/// Numbers that a CPU takes at once: those with the same upper bits.
+const BLOCK: u64 = 1 << BLOCK_BITS;
+const BLOCK_BITS: u32 = 10;
+
+/// In the numbers that the kernel gives to files among others that a file system numbers. Of such a file system it is in no other number.
+pub const OWN: u64 = 1 << 62;
 
 /// Where the next block begins: on lines of its own, so that taking one disturbs nobody who reads what lies beside it.
 pub type Blocks = Padded<AtomicU64>;
@@ -35,4 +39,14 @@ per_cpu! { static MINE: Mine = LocalCell::new((0, 0)); }
 /// An inode number for a file system that keeps none on a disk.
 pub fn next() -> u64 {
     take(&NEXT, MINE.this())
+}
+
+/// The same, among those of a file system's own.
+pub fn next_own() -> u64 {
+    OWN | next()
+}
+
+/// By what a number is told apart where CPUs are to stay apart: numbers that one CPU has given are alike for the most part, others differ.
+pub fn spread(number: u64) -> u64 {
+    if number & OWN != 0 { number >> BLOCK_BITS } else { number ^ number >> 8 }
 }

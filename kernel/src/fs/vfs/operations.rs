@@ -45,10 +45,6 @@ pub struct DirEntry<'a> {
 }
 
 /// What `rename` is to do. All names are in one file system.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "names in memory move with the cache; a disk and a server read them")
-)]
 pub struct Moving<'a> {
     pub old_dir: &'a Inode,
     pub old_name: &'a [u8],
@@ -294,6 +290,12 @@ pub trait InodeOps: Send + Sync + Any {
     /// The pages of a regular file. Does not sleep.
     fn object(&self) -> Option<ObjectRef> {
         None
+    }
+
+    /// Gives back up to `most` pages of memory, or a few more, whose contents can be had again; says how many. Called where memory is scarce: what was used since the
+    /// last call may stay. Locks of inodes' writes and of layouts are held.
+    fn shed(&self, most: u64) -> u64 {
+        self.object().map_or(0, |object| object.shed(most))
     }
 
     /// What reads the pages of a regular file, for a file system above that keeps pages of its own. Does not sleep.

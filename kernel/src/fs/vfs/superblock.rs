@@ -45,8 +45,6 @@ pub struct FsType {
 pub struct Mounting<'a> {
     /// What it is from: a name that only some look at.
     pub source: Option<&'a [u8]>,
-    /// Of the super block, `READ_ONLY` among them. The VFS keeps them.
-    pub flags: u32,
     pub options: &'a [u8],
 }
 

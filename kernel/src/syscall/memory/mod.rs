@@ -277,13 +277,17 @@ pub(super) fn check_attach(fixed: Option<usize>, len: usize, prot: Prot) -> Resu
 /// What `file` shows, for a program that wants `prot` of it.
 ///
 /// # Errors
-/// EACCES: it is not open for that. EPERM: nothing is executed from its mount. ENODEV: it cannot be mapped.
+/// EACCES: it is not open for that. EINVAL: what a shared mapping writes would be lost. EPERM: nothing is executed from its mount. ENODEV: it cannot be mapped.
 fn file_backing(file: &fs::File, prot: Prot, shared: bool, offset: u64) -> Result<Backing> {
     if !file.flags().reads() || (shared && prot.contains(Prot::WRITE) && !file.flags().writes()) {
         return Err(Errno::EACCES);
     }
     if prot.contains(Prot::EXEC) && file.is_no_exec() {
         return Err(Errno::EPERM);
+    }
+    // A mapping that may only read now could be allowed to write later.
+    if shared && file.flags().writes() && !file.ops().takes_shared_writes() {
+        return Err(Errno::EINVAL);
     }
     Ok(match file.mapping()? {
         fs::Mapping::Object(object) => Backing::Object { object, offset },

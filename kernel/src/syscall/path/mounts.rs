@@ -67,7 +67,7 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
         return Err(EINVAL);
     } else {
         let found = superblock::find_type(kind.bytes())?;
-        let asked = Mounting { source: Some(source.bytes()), flags: flags as u32, options: options.bytes() };
+        let asked = Mounting { source: Some(source.bytes()), options: options.bytes() };
         let superblock = (found.mount)(found, &asked)?;
         superblock.set_flags(flags as u32, u32::MAX);
         let root = superblock.root()?;

@@ -1,6 +1,8 @@
 //! The whole of it against a server that a test plays (`server`): an honest one, and one that lies in every byte.
 
+mod requests;
 mod server;
+mod writing;
 
 use std::boxed::Box;
 use std::string::String;
@@ -128,10 +130,17 @@ fn what_has_changed_is_seen_when_the_server_is_asked_again() {
         assert_ne!(file.version(), before);
         assert!(contents(&file).unwrap() == pattern(5000, 9));
         // The name leads elsewhere; then nowhere.
-        fake.lock().files.get_mut(&ROOT).unwrap().names[2].1 = 11;
+        let change = |change: &dyn Fn(&mut File)| {
+            let mut state = fake.lock();
+            let dir = state.files.get_mut(&ROOT).unwrap();
+            change(dir);
+            dir.version += 1;
+            node_of(&root).unwrap().expire();
+        };
+        change(&|dir| dir.names[2].1 = 11);
         assert_eq!(root.ops.revalidate(&root, b"file", Some(&file)), Ok(Validity::Stale));
         assert_eq!(root.ops.revalidate(&root, b"file", None), Ok(Validity::Stale));
-        fake.lock().files.get_mut(&ROOT).unwrap().names.remove(2);
+        change(&|dir| drop(dir.names.remove(2)));
         assert_eq!(root.ops.revalidate(&root, b"file", Some(&file)), Ok(Validity::Stale));
         assert_eq!(root.ops.revalidate(&root, b"file", None), Ok(Validity::Valid));
     });
@@ -278,7 +287,7 @@ fn an_answer_that_is_cut_off_or_too_long_is_an_error() {
 #[test]
 fn fields_are_read_as_far_as_they_go_and_no_further() {
     type Parse = fn(Reader<'_>) -> Result;
-    let file = File { mode: 0o100_644, version: 3, bytes: vec![0; 10], names: Vec::new() };
+    let file = File { mode: 0o100_644, version: 3, bytes: vec![0; 10], ..File::default() };
     let qid = qid(5, &file);
     let walked = [&1u16.to_le_bytes()[..], &qid].concat();
     let opened = [&qid[..], &[0; 4]].concat();

@@ -194,6 +194,41 @@ fn extended_attributes_are_those_below_until_one_changes() {
 }
 
 #[test]
+fn capabilities_below_hold_until_the_file_is_changed() {
+    in_process(|| {
+        let above = world();
+        const GIVES: [u8; 20] = [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let give = |path: &str| {
+            let number = number(path).unwrap();
+            above.below.fs.elsewhere(|tree| {
+                let xattrs = &mut tree.at(number).unwrap().xattrs;
+                xattrs.insert(b"security.capability".to_vec(), GIVES.to_vec());
+            });
+        };
+        let gives = |path: &str| xattr::file_capabilities(&inode(path)).unwrap().is_some();
+        type Change = fn(&Inode);
+        let changes: [(&str, Change); 3] = [
+            ("file", |inode| truncate::set_size(inode, 5).unwrap()),
+            ("dir/inner", |inode| {
+                attributes::change(inode, &Changes { uid: Some(7), ..Changes::default() }).unwrap();
+            }),
+            ("third", |_| {
+                let file = open("third", OpenFlags::READ_WRITE).unwrap();
+                assert!(file.inode().has_work_after_write());
+                xattr::drop_capabilities(file.inode());
+            }),
+        ];
+        above.below.fs.elsewhere(|tree| tree.make(ROOT, b"third", Kind::Regular)).unwrap();
+        for (path, change) in changes {
+            give(path);
+            assert!(gives(path), "{path}");
+            change(&inode(path));
+            assert!(!gives(path), "{path}");
+        }
+    });
+}
+
+#[test]
 fn a_directory_takes_what_lies_below_it_along_and_a_new_one_is_empty() {
     in_process(|| {
         let above = world();

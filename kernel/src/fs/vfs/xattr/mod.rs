@@ -30,7 +30,7 @@ const SECURITY: &[u8] = b"security.";
 const TRUSTED: &[u8] = b"trusted.";
 const USER: &[u8] = b"user.";
 const SYSTEM: &[u8] = b"system.";
-const CAPABILITY: &[u8] = b"security.capability";
+pub const CAPABILITY: &[u8] = b"security.capability";
 
 pub fn is_trusted(name: &[u8]) -> bool {
     name.starts_with(TRUSTED)
@@ -40,7 +40,7 @@ pub fn is_trusted(name: &[u8]) -> bool {
 ///
 /// # Errors
 /// EOPNOTSUPP. EINVAL: it has a first part and no more.
-fn kept_name(name: &[u8]) -> Result {
+pub fn kept_name(name: &[u8]) -> Result {
     let rest = [SECURITY, TRUSTED, USER].iter().find_map(|first| name.strip_prefix(*first));
     match rest {
         None => Err(EOPNOTSUPP),
@@ -174,14 +174,14 @@ pub fn remove(inode: &Inode, name: &[u8]) -> Result {
 /// # Errors
 /// EINVAL: something without a meaning. ENOMEM.
 pub fn file_capabilities(inode: &Inode) -> Result<Option<FileCapabilities>> {
-    if !inode.has_capabilities() {
+    if !inode.has_capabilities() && !inode.is_elsewhere() {
         return Ok(None);
     }
     let mut bytes = Vec::new();
     match inode.ops.get_xattr(inode, CAPABILITY, &mut bytes) {
         Ok(()) => FileCapabilities::parse(&bytes).map(Some),
-        // It has just lost them.
-        Err(ENODATA) => Ok(None),
+        // It has just lost them, or never had any.
+        Err(ENODATA | EOPNOTSUPP) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -8,23 +8,27 @@
 //! Lock order: a shard is innermost, and nothing is freed under it.
 #![forbid(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use sync::percpu::Padded;
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
 use crate::errno::Result;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::Inode;
+use crate::fs::vfs::numbers;
 use crate::lock_order as level;
 use crate::sched::give_way;
 
 lock_class! { static INODES: LockClass = ("inode table", level::InodeTable); }
 
-const SHARDS: usize = 64;
+/// Each on lines of its own: CPUs that make files use different ones for the most part.
+const SHARDS: usize = 256;
 
 struct Known {
     number: u64,
@@ -48,6 +52,8 @@ impl Known {
     }
 }
 
+type Shard = SpinLock<Vec<Known>, level::InodeTable>;
+
 /// What is left of an inode at the super block's end.
 pub struct Left {
     /// Of a directory: its dentry, which is not its directory's any more.
@@ -57,7 +63,7 @@ pub struct Left {
 
 pub struct InodeTable {
     /// Each in the order of numbers.
-    shards: [SpinLock<Vec<Known>, level::InodeTable>; SHARDS],
+    shards: Box<[Padded<Shard>]>,
     /// The shard whose files give pages back next.
     hand: AtomicUsize,
 }
@@ -69,12 +75,13 @@ fn period() -> u64 {
 
 impl InodeTable {
     pub fn try_new() -> Result<Arc<InodeTable>> {
-        let shards = [const { SpinLock::new(Vec::new(), &INODES) }; SHARDS];
-        Ok(try_arc(InodeTable { shards, hand: AtomicUsize::new(0) })?)
+        let mut shards = sync::try_vec(SHARDS)?;
+        shards.resize_with(SHARDS, || Padded(SpinLock::new(Vec::new(), &INODES)));
+        Ok(try_arc(InodeTable { shards: shards.into_boxed_slice(), hand: AtomicUsize::new(0) })?)
     }
 
-    fn shard(&self, number: u64) -> Option<&SpinLock<Vec<Known>, level::InodeTable>> {
-        self.shards.get((number ^ number >> 6) as usize % SHARDS)
+    fn shard(&self, number: u64) -> Option<&Shard> {
+        self.shards.get(numbers::spread(number) as usize % SHARDS).map(|shard| &shard.0)
     }
 
     /// The inode of that number, or the one that `make` makes and numbers so. `make` may sleep; of two made at once one is kept.
@@ -183,7 +190,7 @@ impl InodeTable {
             let mut from = 0;
             loop {
                 let gone = {
-                    let mut shard = shard.lock();
+                    let mut shard = shard.0.lock();
                     let found =
                         shard.iter().enumerate().skip(from).find(|(_, k)| k.is_idle(now)).map(|(i, _)| i);
                     from = found.unwrap_or(0);
@@ -205,10 +212,7 @@ impl InodeTable {
             let hand = self.hand.load(Relaxed);
             let mut next = 0;
             while let Some(inode) = self.first_of(hand, next) {
-                given = inode
-                    .object()
-                    .map_or(0, |object| object.shed(most.saturating_sub(given)))
-                    .saturating_add(given);
+                given = inode.ops.shed(most.saturating_sub(given)).saturating_add(given);
                 if given >= most || give_way() {
                     return given;
                 }
@@ -221,14 +225,14 @@ impl InodeTable {
 
     /// The first inode of a shard, by numbers from `number` on.
     fn first_of(&self, shard: usize, number: u64) -> Option<Arc<Inode>> {
-        let shard = self.shards.get(shard % SHARDS)?.lock();
+        let shard = self.shards.get(shard % SHARDS)?.0.lock();
         let from = shard.partition_point(|known| known.number < number);
         shard.get(from..)?.iter().find_map(|known| known.inode.upgrade())
     }
 
     /// Takes an inode out, with what was kept for it: at the super block's end. None: there is none left.
     pub fn take_any(&self) -> Option<Left> {
-        let known = self.shards.iter().find_map(|shard| shard.lock().pop())?;
+        let known = self.shards.iter().find_map(|shard| shard.0.lock().pop())?;
         Some(Left { alias: known.alias, _kept: known.kept })
     }
 }

@@ -34,8 +34,11 @@ mod find;
 pub mod inodes;
 pub mod shrink;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
+use sync::TryVec;
 use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
 
@@ -62,16 +65,20 @@ pub enum Cache {
 /// What a super block has whose names are cached.
 pub struct NameCache {
     pub inodes: Arc<InodeTable>,
-    /// What absent dentries have for an inode.
-    absent: Arc<Inode>,
+    /// What absent dentries have for an inode, by the CPU that made them: it counts them.
+    absent: Box<[Arc<Inode>]>,
     clock: Clock,
 }
 
 impl NameCache {
     pub fn try_new(device: u64, inodes: Arc<InodeTable>) -> Result<Arc<NameCache>> {
         let new = NewInode { kind: Kind::Socket, mode: 0, uid: 0, gid: 0, rdev: 0 };
-        let absent = Inode::try_new(0, device, &new, sync::try_box(Plain)?)?;
-        let cache = sync::try_arc(NameCache { inodes, absent, clock: Clock::new() })?;
+        let mut absent = Vec::new();
+        for _ in 0..sync::cpus() {
+            absent.try_push(Inode::try_new(0, device, &new, sync::try_box(Plain)?)?)?;
+        }
+        let absent = absent.into_boxed_slice();
+        let cache = sync::try_arc(NameCache { inodes, absent, clock: Clock::try_new()? })?;
         shrink::register(&cache)?;
         Ok(cache)
     }
@@ -107,7 +114,8 @@ impl NameCache {
 
     /// A new dentry for a name that is not there.
     pub fn absent(&self) -> Result<Arc<Owner<Dentry>>> {
-        Ok(sync::try_arc(Dentry::try_absent(self.absent.clone())?)?)
+        let inode = self.absent.get(sync::machine::cpu_id() as usize).ok_or(ENOMEM)?;
+        Ok(sync::try_arc(Dentry::try_absent(inode.clone())?)?)
     }
 
     /// Enters what was prepared in the table of `here`, whose lock the caller holds, and in the ring. True if there are too many names now:
@@ -148,7 +156,7 @@ impl NameCache {
 /// Drops what the cache has below a directory that is gone. Mount points stay, and so do directories that somebody is in: they are
 /// found again by their inodes. Of the locks of directories at most that of its parent is held.
 pub fn prune(cache: &NameCache, top: &Arc<Owner<Dentry>>, order: &mut Held<'_, level::Directory>) {
-    let mut below = alloc::vec::Vec::new();
+    let mut below = Vec::new();
     let mut here = top.clone();
     loop {
         if let Some(directory) = here.directory.as_deref() {
@@ -164,8 +172,7 @@ pub fn prune(cache: &NameCache, top: &Arc<Owner<Dentry>>, order: &mut Held<'_, l
                 };
                 at = next;
                 // Whoever holds it has a file without a name, as on Linux.
-                let stays = entry.dentry.directory.is_some()
-                    && sync::TryVec::try_push(&mut below, entry.dentry.clone()).is_err();
+                let stays = entry.dentry.directory.is_some() && below.try_push(entry.dentry.clone()).is_err();
                 if stays || !entry.dentry.lose() {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Bounds of the name cache, and giving its memory back: the names of a super block stand in a ring, and the hand goes round.
+//! Bounds of the name cache, and giving its memory back: the names of a super block stand in rings, one for each CPU that entered them, and the hand goes round in each.
 //!
 //! A name that was used since the hand came by gets a second chance. What stays besides: names that are claimed, dentries that somebody
 //! holds, mount points, and directories below which the cache has names. Negative entries count as names and go as they do.
@@ -13,6 +13,7 @@
 //! Lock order: `name ring` is innermost; nothing is freed under it. Directories, parent before child, are only tried.
 #![forbid(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -21,6 +22,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use sync::percpu::Padded;
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::{SpinLock, TryVec, lock_class};
 
@@ -55,10 +57,15 @@ struct Item {
     cookie: u64,
 }
 
-/// The ring of a super block. The hand is at its front.
+/// Names that one CPU has entered. The hand is at the front.
+type Ring = SpinLock<VecDeque<Item>, level::NameRing>;
+
+/// The rings of a super block, one for each CPU: who makes names in directories of his own shares none.
 pub struct Clock {
-    items: SpinLock<VecDeque<Item>, level::NameRing>,
-    /// One hand at a time, so that the front stays where it is.
+    rings: Box<[Padded<Ring>]>,
+    /// The ring whose turn is next.
+    next: AtomicUsize,
+    /// One hand at a time, so that the fronts stay where they are.
     turning: AtomicBool,
     /// 0: by the size of memory.
     bound: AtomicUsize,
@@ -75,18 +82,24 @@ enum Outcome {
 }
 
 impl Clock {
-    pub const fn new() -> Clock {
-        Clock {
-            items: SpinLock::new(VecDeque::new(), &RING),
+    /// # Errors
+    /// ENOMEM.
+    pub fn try_new() -> Result<Clock> {
+        let cpus = sync::cpus() as usize;
+        let mut rings = sync::try_vec(cpus)?;
+        rings.resize_with(cpus, || Padded(SpinLock::new(VecDeque::new(), &RING)));
+        Ok(Clock {
+            rings: rings.into_boxed_slice(),
+            next: AtomicUsize::new(0),
             turning: AtomicBool::new(false),
             bound: AtomicUsize::new(0),
             #[cfg(test)]
             spared: AtomicBool::new(true),
-        }
+        })
     }
 
     fn len(&self) -> usize {
-        self.items.lock().len()
+        self.rings.iter().map(|ring| ring.0.lock().len()).sum()
     }
 
     fn bound(&self) -> usize {
@@ -97,8 +110,10 @@ impl Clock {
     }
 
     pub fn clear(&self) {
-        let items = core::mem::take(&mut *self.items.lock());
-        drop(items);
+        for ring in &self.rings {
+            let items = core::mem::take(&mut *ring.0.lock());
+            drop(items);
+        }
     }
 
     /// A name has entered its directory's table. True if there are too many now.
@@ -106,12 +121,15 @@ impl Clock {
     /// # Errors
     /// ENOMEM: it must leave again, since the hand would not find it.
     pub fn push(&self, dir: Arc<Owner<Dentry>>, name: Arc<Name>, cookie: u64) -> Result<bool> {
-        let mut items = self.items.lock();
+        let ring = self.rings.get(sync::machine::cpu_id() as usize).ok_or(ENOMEM)?;
+        let mut items = ring.0.lock();
         items.try_reserve(1).map_err(|_| ENOMEM)?;
         items.push_back(Item { dir, name, cookie });
         let len = items.len();
         drop(items);
-        Ok(len > self.bound() || (len.is_multiple_of(BETWEEN) && names() > bound_in_all()))
+        // Whoever adds up looks at all rings. A bound that a test has set is a small one.
+        let is_due = len.is_multiple_of(BETWEEN) || self.bound.load(Relaxed) != 0;
+        Ok(is_due && (self.len() > self.bound() || names() > bound_in_all()))
     }
 
     /// Takes out up to `count` names and says how many. Each is looked at twice at most.
@@ -120,28 +138,42 @@ impl Clock {
         if self.turning.swap(true, Acquire) {
             return 0;
         }
+        let first = self.next.load(Relaxed) % self.rings.len().max(1);
+        self.next.store(first + 1, Relaxed);
+        let (before, after) = self.rings.split_at_checked(first).unwrap_or((&[], &self.rings));
         let mut taken = 0;
-        for _ in 0..2 * self.len() {
-            if taken == count {
-                break;
-            }
-            let Some(item) = self.items.lock().front().cloned() else { break };
-            let outcome = item.evict(cache);
-            let mut items = self.items.lock();
-            let left = match outcome {
-                Outcome::Stays => {
-                    items.rotate_left(1);
-                    None
-                }
-                Outcome::Gone | Outcome::Evicted => items.pop_front(),
-            };
-            drop(items);
-            drop(left);
-            taken += usize::from(matches!(outcome, Outcome::Evicted));
+        for ring in after.iter().chain(before) {
+            taken += turn_ring(&ring.0, cache, count - taken);
         }
         self.turning.store(false, Release);
         taken
     }
+}
+
+/// As `Clock::turn`, of one ring.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of things in memory")]
+fn turn_ring(ring: &Ring, cache: &NameCache, count: usize) -> usize {
+    let mut taken = 0;
+    let looks = 2 * ring.lock().len();
+    for _ in 0..looks {
+        if taken == count {
+            break;
+        }
+        let Some(item) = ring.lock().front().cloned() else { break };
+        let outcome = item.evict(cache);
+        let mut items = ring.lock();
+        let left = match outcome {
+            Outcome::Stays => {
+                items.rotate_left(1);
+                None
+            }
+            Outcome::Gone | Outcome::Evicted => items.pop_front(),
+        };
+        drop(items);
+        drop(left);
+        taken += usize::from(matches!(outcome, Outcome::Evicted));
+    }
+    taken
 }
 
 impl Item {
@@ -205,7 +237,7 @@ impl NameCache {
         }
     }
 
-    /// How many names the ring has.
+    /// How many names the rings have.
     pub fn len(&self) -> usize {
         self.clock.len()
     }

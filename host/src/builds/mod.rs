@@ -65,7 +65,7 @@ const BUILDS: [Build; 5] = [
     },
     Build {
         name: "nativekernel",
-        what: What::Tree { trees: 1, parts: "kernel", parts_full: "all" },
+        what: What::Tree { trees: 1, parts: "kernel", parts_full: "whole" },
         says: "make -j of 240 files of uClibc-ng with gcc, and a serial end: archive, link, symbols, strip",
     },
     Build {
@@ -412,7 +412,7 @@ mod tests {
     fn builds_have_as_many_jobs_as_cpus() {
         let line = |at: usize, full| BUILDS.get(at).unwrap().line(&places(), 4, full);
         assert_eq!(line(0, false), "/t/builds/docomp 4 -x '/c/tcc/tcc -B/c/tcc/lib' -q -c 100");
-        assert_eq!(line(2, true), "sh /b/build.sh nativekernel 4 1 all");
+        assert_eq!(line(2, true), "sh /b/build.sh nativekernel 4 1 whole");
         assert_eq!(line(4, false), "sh /b/build.sh buildworld-4 4 4 world-1 world-2");
     }
 

@@ -62,6 +62,6 @@ fetch_sources() {
 [ "${1:-}" != --again ] || rm -rf $folder
 mkdir -p $folder
 [ -e $folder/tcc/lib ] || fetch_tcc
-[ -e $folder/tree4 ] || fetch_sources
+[ -e $folder/tree4 ] && [ -e $folder/whole ] || fetch_sources
 rm -rf $folder/new
 exit 0

@@ -38,6 +38,7 @@ use super::directory::{FIRST, position_of};
 use super::message::{self, Entry};
 use crate::errno::Result;
 use crate::lock_order as level;
+use crate::sort;
 
 lock_class! { static QUEUE_CLASS: LockClass = ("remote listings", level::RemoteListings); }
 
@@ -134,7 +135,9 @@ impl Part {
             index.try_push((ends, names.len().saturating_sub(left.left()) as u32))?;
         }
         // Most servers' positions rise.
-        index.sort_unstable_by_key(|(position, _)| *position);
+        if !index.is_sorted() {
+            sort::by_key(&mut index, |(position, _)| *position);
+        }
         let counted = names
             .capacity()
             .saturating_add(index.capacity().saturating_mul(size_of::<(u64, u32)>()))

@@ -34,7 +34,7 @@ fetch_sources() {
     fetch uclibc-source
     archive=$(find "$folder/new" -name 'uClibc*.tar.xz' | head -n 1)
     [ -n "$archive" ] || fail "the package uclibc-source has no archive of sources"
-    mkdir "$folder/new/tree" && tar -xJf "$archive" -C "$folder/new/tree" --strip-components 1 || exit 1
+    mkdir "$folder/new/tree" && busybox xz -dc "$archive" | tar -x -C "$folder/new/tree" --strip-components 1 || exit 1
     mkdir "$folder/new/headers" && ln -s /usr/include/linux /usr/include/asm-generic "$folder/new/headers/" || exit 1
     asm=/usr/include/$(gcc -print-multiarch)/asm
     [ -e "$asm" ] || asm=/usr/include/asm

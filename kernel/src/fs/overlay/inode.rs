@@ -22,7 +22,6 @@ use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Validity, Writing, XattrMode};
-use crate::fs::vfs::xattr::SIZE_MAX;
 
 /// Bytes that a directory without one below shows as its size, as in tmpfs.
 const DIRECTORY_SIZE: u64 = 4096;
@@ -93,7 +92,7 @@ impl InodeOps for Node {
         match &self.below {
             Some(below) if !self.has_xattrs() => match below.ops.list_xattr(below, all, out) {
                 Err(EOPNOTSUPP) => {
-                    out.truncate(len.min(SIZE_MAX));
+                    out.truncate(len);
                     self.xattrs().list(all, out)
                 }
                 listed => listed,

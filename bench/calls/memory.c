@@ -188,6 +188,8 @@ const struct kase memory[] = {
 	RAW("msync-invalidate", msync, PT, s_file_map, MAP(0), 4096, 2),
 	RAW("mincore", mincore, PT | OT, s_map, MAP(0), LEN, BUF(0)),
 	RAW("mincore-file", mincore, PT, s_file_map, MAP(0), LEN, BUF(0)),
+	RAW("remap_file_pages", remap_file_pages, PT, s_file_map, MAP(0), 4096, 0, 0, 0),
+	RAW("remap_file_pages-nonblock", remap_file_pages, PT, s_file_map, MAP(0), 4096, 0, 0, 0x10000),
 	OP("mlock", mlock, PT, s_map, op_mlock),
 	OP("munlock", munlock, P, s_map, op_mlock),
 	OP("mlock2-onfault", mlock2, PT, s_map, op_mlock2),

@@ -256,7 +256,7 @@ calls! {
     213 epoll_create(size: Int(&ANY)) -> EpollFile = file::sys_epoll_create;
     214 epoll_ctl_old;
     215 epoll_wait_old;
-    216 remap_file_pages(address: Addr, len: Len, prot: Int(&ANY), page: Int(&ANY), flags: Int(&ANY));
+    216 remap_file_pages(address: Addr, len: Len, prot: Int(&ANY), page: Int(&ANY), flags: Int(&ANY)) = memory::sys_remap_file_pages;
     217 getdents64(fd: Fd(Directory), buffer: OutBytes(2), count: Size) = file::sys_getdents64;
     218 set_tid_address(address: Addr) = process::sys_set_tid_address;
     219 restart_syscall() = signal::sys_restart_syscall;

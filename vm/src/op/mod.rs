@@ -14,5 +14,6 @@ pub(crate) mod map;
 mod protect;
 pub mod remap;
 mod remote;
+pub mod repage;
 pub mod report;
 mod unmap;

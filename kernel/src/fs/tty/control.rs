@@ -5,7 +5,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::SeqCst;
 
 use super::pty::TIOCGPTPEER;
-use super::termios::{ICANON, SIZE, SIZE2, Termios, VSTART, VSTOP};
+use super::settings::{self, Form};
+use super::termios::{ICANON, VSTART, VSTOP};
 use super::{Line, Tty, job};
 use crate::arch;
 use crate::errno::{EFAULT, EINVAL, EIO, ENOTTY, EPERM, Result};
@@ -17,6 +18,10 @@ const TCGETS: u32 = 0x5401;
 const TCSETS: u32 = 0x5402;
 const TCSETSW: u32 = 0x5403;
 const TCSETSF: u32 = 0x5404;
+const TCGETA: u32 = 0x5405;
+const TCSETA: u32 = 0x5406;
+const TCSETAW: u32 = 0x5407;
+const TCSETAF: u32 = 0x5408;
 const TCSBRK: u32 = 0x5409;
 const TCXONC: u32 = 0x540a;
 const TCFLSH: u32 = 0x540b;
@@ -31,39 +36,52 @@ const TIOCSTI: u32 = 0x5412;
 const TIOCGWINSZ: u32 = 0x5413;
 const TIOCSWINSZ: u32 = 0x5414;
 const TIOCMGET: u32 = 0x5415;
+const TIOCGSOFTCAR: u32 = 0x5419;
+const TIOCSSOFTCAR: u32 = 0x541a;
 const TIOCCONS: u32 = 0x541d;
-const TIOCGETD: u32 = 0x5424;
 const TIOCNOTTY: u32 = 0x5422;
+const TIOCSETD: u32 = 0x5423;
+const TIOCGETD: u32 = 0x5424;
 const TCSBRKP: u32 = 0x5425;
+const TIOCSBRK: u32 = 0x5427;
+const TIOCCBRK: u32 = 0x5428;
 const TIOCGSID: u32 = 0x5429;
 const TCGETS2: u32 = 0x802c_542a;
 const TCSETS2: u32 = 0x402c_542b;
 const TCSETSW2: u32 = 0x402c_542c;
 const TCSETSF2: u32 = 0x402c_542d;
+const TIOCGDEV: u32 = 0x8004_5432;
 const TIOCVHANGUP: u32 = 0x5437;
+const TIOCGLCKTRMIOS: u32 = 0x5456;
+const TIOCSLCKTRMIOS: u32 = 0x5457;
 
 const SIGWINCH: u32 = 28;
 
 pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Result<usize> {
     match command {
-        TCGETS => put(argument, tty.settings().to_bytes().get(..SIZE).unwrap_or(&[])),
-        TCGETS2 => put(argument, tty.settings().to_bytes().get(..SIZE2).unwrap_or(&[])),
-        TCSETS | TCSETSW => set(tty, argument, SIZE, false),
-        TCSETS2 | TCSETSW2 => set(tty, argument, SIZE2, false),
-        TCSETSF => set(tty, argument, SIZE, true),
-        TCSETSF2 => set(tty, argument, SIZE2, true),
+        TCGETS => settings::get(tty, argument, Form::Termios),
+        TCGETS2 => settings::get(tty, argument, Form::Termios2),
+        TCGETA => settings::get(tty, argument, Form::Termio),
+        TCSETS | TCSETSW => settings::set(tty, argument, Form::Termios, false),
+        TCSETS2 | TCSETSW2 => settings::set(tty, argument, Form::Termios2, false),
+        TCSETA | TCSETAW => settings::set(tty, argument, Form::Termio, false),
+        TCSETSF => settings::set(tty, argument, Form::Termios, true),
+        TCSETSF2 => settings::set(tty, argument, Form::Termios2, true),
+        TCSETAF => settings::set(tty, argument, Form::Termio, true),
+        TIOCGLCKTRMIOS => settings::locked(tty, argument),
+        TIOCSLCKTRMIOS => settings::lock(tty, argument),
+        TIOCGSOFTCAR => settings::is_local(tty, argument),
+        TIOCSSOFTCAR => settings::set_local(tty, argument),
         // Output is gone when write returns; a break cannot be sent.
-        TCSBRK | TCSBRKP => {
+        TCSBRK | TCSBRKP | TIOCSBRK | TIOCCBRK => {
             job::check_change(tty)?;
             Ok(0)
         }
         TCXONC => {
             job::check_change(tty)?;
             match argument {
-                0 | 1 => {
-                    tty.stopped.store(argument == 0, SeqCst);
-                    tty.wake_writers();
-                }
+                0 => tty.hold(true),
+                1 => tty.hold(false),
                 2 => tty.send_special(VSTOP),
                 3 => tty.send_special(VSTART),
                 _ => return Err(EINVAL),
@@ -73,8 +91,12 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
         TCFLSH => {
             job::check_change(tty)?;
             match argument {
-                0 | 2 => tty.input.lock().flush(),
-                1 => {}
+                0 => tty.flush_input(),
+                1 => tty.flush_output(),
+                2 => {
+                    tty.flush_input();
+                    tty.flush_output();
+                }
                 _ => return Err(EINVAL),
             }
             Ok(0)
@@ -137,7 +159,13 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
         TIOCMGET if matches!(tty.line, Line::Port(_)) => put_u32(argument, 0x166),
         // For masters alone.
         TIOCGPTPEER => Err(EIO),
+        // N_TTY is the only line discipline.
         TIOCGETD => put_u32(argument, 0),
+        TIOCSETD => {
+            job::check_change(tty)?;
+            if get_u32(argument)? == 0 { Ok(0) } else { Err(EINVAL) }
+        }
+        TIOCGDEV => put_u32(argument, tty.number() as u32),
         // What is written to the console goes nowhere else.
         TIOCCONS if caller::capable(Capability::SYS_ADMIN) => Err(EINVAL),
         TIOCCONS => Err(EPERM),
@@ -157,27 +185,4 @@ fn put(address: usize, bytes: &[u8]) -> Result<usize> {
 
 fn get(address: usize, bytes: &mut [u8]) -> Result {
     arch::user::copy_from_user(bytes, address).map_err(|_| EFAULT)
-}
-
-/// TCSETS and its kin, of `size` bytes: both sizes begin alike, and what the smaller has not stays.
-fn set(tty: &Tty, argument: usize, size: usize, flush: bool) -> Result<usize> {
-    job::check_change(tty)?;
-    let mut bytes = tty.settings().to_bytes();
-    get(argument, bytes.get_mut(..size).unwrap_or(&mut []))?;
-    let new = Termios::from_bytes(&bytes);
-    let old = core::mem::replace(&mut *tty.settings.lock(), new);
-    {
-        let mut input = tty.input.lock();
-        if flush {
-            input.flush();
-        }
-        if old.local(ICANON) != new.local(ICANON) {
-            input.set_canonical(new.local(ICANON));
-        }
-    }
-    if new.input & super::termios::IXON == 0 && tty.stopped.swap(false, SeqCst) {
-        tty.wake_writers();
-    }
-    tty.readable.wake();
-    Ok(0)
 }

@@ -13,8 +13,10 @@ mod input;
 mod job;
 mod open;
 mod output;
+mod packets;
 pub mod pty;
 mod read;
+mod settings;
 mod termios;
 
 pub use open::{open_console, open_current, open_serial};
@@ -56,6 +58,8 @@ enum Line {
 pub struct Tty {
     line: Line,
     settings: SpinLock<Termios, level::TtySettings>,
+    /// What of the settings stays as it is (TIOCSLCKTRMIOS).
+    locked: SpinLock<Termios, level::TtySettings>,
     /// Rows, columns, and two sizes in pixels that nobody uses.
     window: SpinLock<[u16; 4], level::TtySettings>,
     input: SpinLock<Input, level::TtyInput>,
@@ -63,8 +67,10 @@ pub struct Tty {
     echo: SpinLock<Vec<u8>, level::TtyEcho>,
     /// Held by whoever writes to the port; the column of the cursor.
     writing: Mutex<usize, level::TtyOutput>,
-    /// Output is stopped (^S).
+    /// Output is stopped (^S, or held).
     stopped: AtomicBool,
+    /// A program has stopped it (TCOOFF): no character starts it.
+    held: AtomicBool,
     /// Nobody opens it any more but the administrator (TIOCEXCL).
     exclusive: AtomicBool,
     /// Opens of a port: the last close ends what TIOCEXCL said.
@@ -121,11 +127,13 @@ impl Tty {
         Tty {
             line,
             settings: SpinLock::new(settings, &SETTINGS),
+            locked: SpinLock::new(Termios::NONE, &SETTINGS),
             window: SpinLock::new([0; 4], &SETTINGS),
             input: SpinLock::new(Input::new(), &INPUT),
             echo: SpinLock::new(Vec::new(), &ECHO),
             writing: Mutex::new(0, &WRITING),
             stopped: AtomicBool::new(false),
+            held: AtomicBool::new(false),
             exclusive: AtomicBool::new(false),
             opens: AtomicU32::new(0),
             lacked_room: AtomicBool::new(false),
@@ -197,9 +205,15 @@ impl Tty {
                 Line::Pseudo(_) => caller::signal_group(self.told(), signal),
             }
         }
-        if let Some(stop) = all.stop {
-            self.stopped.store(stop, SeqCst);
-            self.wake_writers();
+        if all.flush
+            && let Line::Pseudo(pty) = &self.line
+        {
+            pty.tell(packets::FLUSH_READ | packets::FLUSH_WRITE, 0);
+        }
+        if let Some(stop) = all.stop
+            && (stop || !self.held.load(SeqCst))
+        {
+            self.set_stopped(stop);
         }
         if !all.echo.is_empty() {
             let _ = self.echo.lock().try_extend_from_slice(&all.echo);
@@ -209,6 +223,43 @@ impl Tty {
             self.readable.wake_for_io();
         } else if all.flush {
             self.readable.wake();
+        }
+    }
+
+    /// Output stops, or goes on.
+    fn set_stopped(&self, stop: bool) {
+        if self.stopped.swap(stop, SeqCst) == stop {
+            return;
+        }
+        if let Line::Pseudo(pty) = &self.line {
+            match stop {
+                true => pty.tell(packets::STOP, packets::START),
+                false => pty.tell(packets::START, packets::STOP),
+            }
+        }
+        self.wake_writers();
+    }
+
+    /// TCOOFF and TCOON.
+    fn hold(&self, hold: bool) {
+        if self.held.swap(hold, SeqCst) != hold {
+            self.set_stopped(hold);
+        }
+    }
+
+    /// Drops what nobody has read (TCIFLUSH).
+    fn flush_input(&self) {
+        self.input.lock().flush();
+        if let Line::Pseudo(pty) = &self.line {
+            pty.tell(packets::FLUSH_READ, 0);
+            pty.input_taken();
+        }
+    }
+
+    /// TCOFLUSH: what was written is at the other end when write returns, so there is nothing to drop.
+    fn flush_output(&self) {
+        if let Line::Pseudo(pty) = &self.line {
+            pty.tell(packets::FLUSH_WRITE, 0);
         }
     }
 
@@ -251,6 +302,7 @@ impl Tty {
     fn cut_off(&self) {
         self.hangups.fetch_add(1, SeqCst);
         self.input.lock().flush();
+        self.held.store(false, SeqCst);
         self.stopped.store(false, SeqCst);
         self.readable.stop_signals();
         self.writable.stop_signals();

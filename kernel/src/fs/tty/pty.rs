@@ -24,6 +24,7 @@ use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 use super::control::{TIOCEXCL, TIOCGEXCL, TIOCNXCL};
 use super::devpts;
 use super::input::ROOM;
+use super::packets::Packets;
 use super::termios::{ICANON, Termios};
 use super::{Line, Tty, control};
 use crate::errno::{EAGAIN, EINVAL, EIO, ENOSPC, Result};
@@ -64,6 +65,7 @@ pub struct Pty {
     slaves: AtomicU32,
     /// Nobody has the terminal open any more.
     slave_gone: AtomicBool,
+    packets: Packets,
 }
 
 impl Pty {
@@ -90,6 +92,20 @@ impl Pty {
             output.extend(bytes);
         }
         self.changed.wake_for_io();
+    }
+
+    /// Tells the master what has happened, if it wants to know.
+    pub fn tell(&self, set: u8, cleared: u8) {
+        if self.packets.tell(set, cleared) {
+            self.changed.wake_for_io();
+        }
+    }
+
+    /// The settings have changed; as `Packets::tell_settings`.
+    pub fn settings_changed(&self, flow: Option<bool>, whole: bool) {
+        if self.packets.tell_settings(flow, whole) {
+            self.changed.wake_for_io();
+        }
     }
 
     /// Somebody read from the terminal.
@@ -146,6 +162,7 @@ pub fn open_master() -> Result<Box<dyn FileOps>> {
             ended: AtomicBool::new(false),
             slaves: AtomicU32::new(0),
             slave_gone: AtomicBool::new(false),
+            packets: Packets::new(),
         };
         let tty = try_arc(Tty::new(Line::Pseudo(pty), Termios::PSEUDO))?;
         match table.get_mut(number) {
@@ -207,6 +224,8 @@ impl Drop for Master {
 }
 
 const TIOCPKT: u32 = 0x5420;
+const TIOCGPKT: u32 = 0x8004_5438;
+const TCFLSH: u32 = 0x540b;
 const TIOCGPGRP: u32 = 0x540f;
 const TIOCGSID: u32 = 0x5429;
 pub(super) const TIOCGPTPEER: u32 = 0x5441;
@@ -224,7 +243,7 @@ impl FileOps for Master {
             return Ok(0);
         }
         let ended = || pty.slave_gone.load(SeqCst) || pty.is_ended();
-        let ready = || (!pty.output.lock().is_empty() || ended()).then_some(());
+        let ready = || (pty.packets.has_news() || !pty.output.lock().is_empty() || ended()).then_some(());
         let mut kept = None;
         if ready().is_none() {
             if file.nonblocking() {
@@ -233,10 +252,22 @@ impl FileOps for Master {
             kept = Some(file.keep_open()?);
             pty.changed.wait(None, ready)?;
         }
+        if let Some(news) = pty.packets.take() {
+            out.put(&[news]);
+            return out.result();
+        }
+        let mut with_head = pty.packets.is_on();
         loop {
             let mut n = 0;
             {
                 let mut output = pty.output.lock();
+                if with_head && !output.is_empty() {
+                    // Data, as the byte before it says.
+                    with_head = false;
+                    drop(output);
+                    out.put(&[0]);
+                    continue;
+                }
                 for (to, from) in buffer.iter_mut().zip(output.iter()).take(out.left()) {
                     *to = *from;
                     n += 1;
@@ -298,6 +329,9 @@ impl FileOps for Master {
         if !pty.output.lock().is_empty() {
             events |= poll::IN | poll::RDNORM;
         }
+        if pty.packets.has_news() {
+            events |= poll::PRI | poll::IN | poll::RDNORM;
+        }
         if pty.slave_gone.load(SeqCst) {
             events |= poll::HUP;
         }
@@ -341,8 +375,21 @@ impl FileOps for Master {
                 caller::signal_group(self.tty.told(), signal);
                 Ok(0)
             }
-            // Packets are not there: switching them off is what all do who do not want them.
-            TIOCPKT if get_u32(argument)? == 0 => Ok(0),
+            TIOCPKT => {
+                pty.packets.switch(get_u32(argument)? != 0);
+                Ok(0)
+            }
+            TIOCGPKT => put_u32(argument, u32::from(pty.packets.is_on())),
+            // What the master has not read.
+            TCFLSH => match argument {
+                0 | 2 => {
+                    pty.output.lock().clear();
+                    self.tty.wake_writers();
+                    Ok(0)
+                }
+                1 => Ok(0),
+                _ => Err(EINVAL),
+            },
             FIONREAD => {
                 let n = pty.output.lock().len();
                 put_u32(argument, n as u32)

@@ -22,6 +22,12 @@ pub const ONOCR: u32 = 0o20;
 pub const ONLRET: u32 = 0o40;
 pub const TABDLY: u32 = 0o14000;
 pub const XTABS: u32 = 0o14000;
+// c_cflag
+pub const CSIZE: u32 = 0o60;
+pub const CS8: u32 = 0o60;
+pub const CREAD: u32 = 0o200;
+pub const PARENB: u32 = 0o400;
+pub const CLOCAL: u32 = 0o4000;
 // c_lflag
 pub const ISIG: u32 = 0o1;
 pub const ICANON: u32 = 0o2;
@@ -34,6 +40,7 @@ pub const TOSTOP: u32 = 0o400;
 pub const ECHOCTL: u32 = 0o1000;
 pub const ECHOKE: u32 = 0o4000;
 pub const IEXTEN: u32 = 0o100000;
+pub const EXTPROC: u32 = 0o200000;
 // Places in c_cc
 pub const VINTR: usize = 0;
 pub const VQUIT: usize = 1;
@@ -99,6 +106,10 @@ impl Termios {
 
     /// What a pseudo-terminal begins with: 38400 8N1.
     pub const PSEUDO: Termios = Termios { control: 0o17 | 0o60 | 0o200, ..Termios::DEFAULT };
+
+    /// No bit and no character.
+    pub const NONE: Termios =
+        Termios { input: 0, output: 0, control: 0, local: 0, line: 0, chars: [0; 19], speeds: [0; 2] };
 
     pub fn char(&self, which: usize) -> u8 {
         self.chars.get(which).copied().unwrap_or(0)

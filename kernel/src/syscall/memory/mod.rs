@@ -11,11 +11,13 @@ mod foreign;
 mod keys;
 mod limits;
 mod lock;
+mod repage;
 
 pub use advice::{sys_madvise, sys_mincore, sys_msync};
 pub use foreign::{sys_process_vm_readv, sys_process_vm_writev};
 pub use keys::{sys_pkey_alloc, sys_pkey_free, sys_pkey_mprotect};
 pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall};
+pub use repage::sys_remap_file_pages;
 
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};

@@ -39,7 +39,8 @@ pub use error::{FaultError, VmError};
 pub use machine::{Asid, Attached, CpuSet, Entry, FlushRange, Machine};
 pub use object::pager::{Asked, Pager, Shedder, may_grow, register_shedder};
 pub use object::{
-    Budget, BudgetKind, BudgetOwner, BudgetRef, Label, Object, ObjectOwner, ObjectRef, Sink, Source,
+    Budget, BudgetKind, BudgetOwner, BudgetRef, Label, Object, ObjectOwner, ObjectPages, ObjectRef, Sink,
+    Source,
 };
 pub use once::OnceBox;
 pub use op::lock::Lock;

@@ -66,14 +66,16 @@ fn running() -> u64 {
 pub fn meminfo(out: &mut Vec<u8>) -> Result {
     let kib = 4;
     let (total, free) = (vm::frame::total_frames() * kib, vm::frame::free_frames() * kib);
+    let objects = vm::ObjectPages::now();
+    let (paged, shared) = (objects.paged * kib, objects.own * kib);
     let mut slab = 0;
     vm::slab::for_each_cache(&mut |cache| slab += (cache.slabs * cache.pages_per_slab) as u64 * kib);
     for (name, value) in [
         ("MemTotal:", total),
         ("MemFree:", free),
-        ("MemAvailable:", free),
+        ("MemAvailable:", free + paged),
         ("Buffers:", 0),
-        ("Cached:", 0),
+        ("Cached:", paged + shared),
         ("SwapCached:", 0),
         ("Active:", 0),
         ("Inactive:", 0),
@@ -83,7 +85,7 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
         ("Writeback:", 0),
         ("AnonPages:", 0),
         ("Mapped:", 0),
-        ("Shmem:", 0),
+        ("Shmem:", shared),
         ("Slab:", slab),
         ("SReclaimable:", 0),
         ("SUnreclaim:", slab),

@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 use super::slots::MAX_PAGES;
-use super::{BudgetKind, BudgetRef, Object, ObjectOwner};
+use super::{BudgetKind, BudgetRef, Object, ObjectOwner, count};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{self, FrameKind, OwnedFrame};
@@ -175,6 +175,10 @@ impl Object {
         if size < self.size() {
             self.set_size_under(size, change.held());
         }
+        // With `change` held none comes in and none goes.
+        let resident = self.resident.load(Relaxed);
+        count::left(true, resident);
+        count::entered(false, resident);
         paging.state.store(OWN, Release);
         Ok(true)
     }
@@ -323,7 +327,10 @@ impl Object {
         }
         frame.set_kind(FrameKind::Object);
         match slot.put(frame) {
-            Ok(()) => drop(self.resident.fetch_add(1, Relaxed)),
+            Ok(()) => {
+                self.resident.fetch_add(1, Relaxed);
+                count::entered(self.is_paged(), 1);
+            }
             Err(_) => self.give_back_pages(1),
         }
         Ok(())

@@ -9,9 +9,12 @@
 //! once, though its CPU sleeps or stays in user mode for long: nobody is asked and nobody is waited for.
 //!
 //! LockOrder: FrameList, innermost; no other lock is taken under it.
+//!
+//! Where a host takes back what is free ([`super::idle`]), single frames that lay here from one tick to the next are cold, and go to the buddies, where
+//! large blocks form: with a depot for nearly all memory the host would else get none of it.
 
 use super::chain::Chain;
-use super::{BATCH, Frame, buddy};
+use super::{BATCH, Frame, buddy, idle};
 use crate::order::FrameList;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::machine::{self, CpuId};
@@ -24,9 +27,14 @@ pub(super) const SMALL_ORDER: usize = 3;
 
 const _: () = assert!(1 << SMALL_ORDER <= BATCH, "a batch has room for every block");
 
+/// With fewer frames than the smallest block of which the host is told, no tick looks at a depot.
+const WORTH: usize = 1 << buddy::HOST_ORDER;
+
 struct Store {
     /// Single frames.
     pages: Chain,
+    /// Of these the ones that nobody has taken since the last tick: taken after those.
+    cold: Chain,
     /// First frames of blocks, by order from 1 on. The other frames of a block are marked as free and on no chain.
     blocks: [Chain; SMALL_ORDER],
 }
@@ -73,7 +81,8 @@ pub(super) fn take_elsewhere(out: &mut [u32]) -> usize {
 }
 
 impl Store {
-    const EMPTY: Self = Store { pages: Chain::EMPTY, blocks: [Chain::EMPTY; SMALL_ORDER] };
+    const EMPTY: Self =
+        Store { pages: Chain::EMPTY, cold: Chain::EMPTY, blocks: [Chain::EMPTY; SMALL_ORDER] };
 
     /// The blocks of `order`, which is one of those kept here.
     fn blocks(&mut self, order: usize) -> &mut Chain {
@@ -82,7 +91,7 @@ impl Store {
 
     fn len(&self) -> usize {
         let blocks = (1..).zip(&self.blocks).map(|(order, blocks)| blocks.len() << order);
-        self.pages.len() + blocks.sum::<usize>()
+        self.pages.len() + self.cold.len() + blocks.sum::<usize>()
     }
 }
 
@@ -108,11 +117,39 @@ impl Depot {
         if self.len() == 0 {
             return 0;
         }
-        self.with(|store| store.pages.pop_into(out))
+        self.with(|store| match store.pages.len() {
+            0 => store.cold.pop_into(out),
+            _ => store.pages.pop_into(out),
+        })
     }
 
     pub(super) fn put(&self, frames: &[u32]) {
         self.with(|store| frames.iter().for_each(|number| store.pages.push(Frame::by_number(*number))));
+        if self.len() >= WORTH {
+            idle::freed();
+        }
+    }
+
+    /// Fills `out` with cold frames; says how many.
+    pub(super) fn take_cold(&self, out: &mut [u32]) -> usize {
+        if self.len() == 0 {
+            return 0;
+        }
+        self.with(|store| store.cold.pop_into(out))
+    }
+
+    /// A tick: what single frames there are, if they are worth it, are cold until somebody takes them. Says whether there are any. Those that
+    /// were cold before have been taken ([`Self::take_cold`]), or some have come since.
+    pub(super) fn age(&self) -> bool {
+        if self.len() < WORTH {
+            return false;
+        }
+        self.with(|store| {
+            if store.cold.len() == 0 && store.pages.len() >= WORTH {
+                store.cold = store.pages.take_all();
+            }
+            store.cold.len() > 0
+        })
     }
 
     /// A block of `1 << order` frames, all of them marked as free. `order` is 1 to [`SMALL_ORDER`].
@@ -146,6 +183,7 @@ impl Depot {
     pub(super) fn drain(&self) {
         let all = self.with(|store| core::mem::replace(store, Store::EMPTY));
         buddy::give_pages(all.pages);
+        buddy::give_pages(all.cold);
         for (order, mut blocks) in (1..).zip(all.blocks) {
             while let Some(block) = blocks.pop() {
                 buddy::of_numa_node(block.numa_node()).give(block, order);

@@ -325,12 +325,13 @@ impl<R: Registers> Transport<R> {
         asked & mmio::CHANGED != 0
     }
 
-    /// Has the device send entry `vector` of MSI-X when its configuration changes. Before the queues are set up; nothing is to be done without PCI.
+    /// Has the device send entry `vector` of MSI-X, or none, when its configuration changes. Before the queues are set up; nothing is to be done without PCI.
     ///
     /// # Errors
     /// Vector: it does not take it.
-    pub fn set_configuration_vector(&self, vector: u16) -> Result<(), Error> {
+    pub fn set_configuration_vector(&self, vector: Option<u16>) -> Result<(), Error> {
         let Transport::Pci(pci) = self else { return Ok(()) };
+        let vector = vector.unwrap_or(NO_VECTOR);
         pci.common.write(common::CONFIG_VECTOR, Width::Half, u32::from(vector));
         let taken = pci.common.read(common::CONFIG_VECTOR, Width::Half) == u32::from(vector);
         if taken { Ok(()) } else { Err(Error::Vector) }

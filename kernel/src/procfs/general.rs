@@ -65,7 +65,7 @@ fn running() -> u64 {
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn meminfo(out: &mut Vec<u8>) -> Result {
     let kib = 4;
-    let (total, free) = (vm::frame::total_frames() * kib, vm::frame::free_frames() * kib);
+    let (total, free) = (vm::frame::managed_frames() * kib, vm::frame::free_frames() * kib);
     let mut slab = 0;
     vm::slab::for_each_cache(&mut |cache| slab += (cache.slabs * cache.pages_per_slab) as u64 * kib);
     for (name, value) in [

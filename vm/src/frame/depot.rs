@@ -27,7 +27,7 @@ pub(super) const SMALL_ORDER: usize = 3;
 
 const _: () = assert!(1 << SMALL_ORDER <= BATCH, "a batch has room for every block");
 
-/// With fewer frames than the smallest block of which the host is told, no tick looks at a depot.
+/// With fewer frames than the smallest block of which the host is told, nobody is woken for a depot.
 const WORTH: usize = 1 << buddy::HOST_ORDER;
 
 struct Store {
@@ -125,7 +125,7 @@ impl Depot {
 
     pub(super) fn put(&self, frames: &[u32]) {
         self.with(|store| frames.iter().for_each(|number| store.pages.push(Frame::by_number(*number))));
-        if self.len() >= WORTH {
+        if self.is_worth() {
             idle::freed();
         }
     }
@@ -138,18 +138,21 @@ impl Depot {
         self.with(|store| store.cold.pop_into(out))
     }
 
-    /// A tick: what single frames there are, if they are worth it, are cold until somebody takes them. Says whether there are any. Those that
-    /// were cold before have been taken ([`Self::take_cold`]), or some have come since.
-    pub(super) fn age(&self) -> bool {
-        if self.len() < WORTH {
-            return false;
+    /// Has it enough for a block of which the host is told?
+    pub(super) fn is_worth(&self) -> bool {
+        self.len() >= WORTH
+    }
+
+    /// A tick: what single frames there are is cold until somebody takes it. What was cold before has been taken ([`Self::take_cold`]), or some of it
+    /// has come since.
+    pub(super) fn age(&self) {
+        if self.len() > 0 {
+            self.with(|store| {
+                if store.cold.len() == 0 {
+                    store.cold = store.pages.take_all();
+                }
+            });
         }
-        self.with(|store| {
-            if store.cold.len() == 0 && store.pages.len() >= WORTH {
-                store.cold = store.pages.take_all();
-            }
-            store.cold.len() > 0
-        })
     }
 
     /// A block of `1 << order` frames, all of them marked as free. `order` is 1 to [`SMALL_ORDER`].

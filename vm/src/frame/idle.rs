@@ -6,6 +6,9 @@
 //! * blocks of 2 MiB and more that lay in a buddy from one tick to the next are taken out ([`Out::take`]), a bounded part of what is free, the host is told,
 //!   and they come back ([`Out::told`]).
 //!
+//! A single page that is kept somewhere keeps the block around it from forming. So where there is nothing large left, small remains go the same way, and once before
+//! the ticker sleeps CPUs are called to give back what they keep ([`super::call_back`]).
+//!
 //! So memory is told of two to four ticks after it was freed. When nothing is left to do the thread sleeps without a timer: [`Ticker::sleep`] has whoever
 //! makes a large block, or puts a batch into a depot with enough for one, call the waker. That is a look at a word that nobody writes, once
 //! in 64 frames.
@@ -32,6 +35,9 @@ const SHARE: u64 = 8;
 /// Is to be called when memory is freed: the ticker sleeps.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 static WAKER: OnceRef<'static, Waker> = OnceRef::new();
+/// Ticks after which nothing more comes together: what CPUs gave back has lain in depots and in buddies meanwhile.
+const QUIET: u32 = 4;
+
 /// Pages that are out.
 static OUT: AtomicU64 = AtomicU64::new(0);
 
@@ -69,19 +75,23 @@ fn wake() {
 pub struct Ticker {
     /// What was on each NUMA node's colour lists at the last tick.
     listed: [u64; MAX_NUMA_NODES],
+    /// Ticks since there was something worth it.
+    quiet: u32,
+    /// CPUs were called to give back what they keep, since the ticker slept last.
+    has_called: bool,
 }
 
 impl Ticker {
     pub const fn new() -> Self {
-        Self { listed: [0; MAX_NUMA_NODES] }
+        Self { listed: [0; MAX_NUMA_NODES], quiet: 0, has_called: false }
     }
 
     /// One tick. `rest` is called every 64 frames, with no lock held; false ends the tick early. True: there is something that another tick would find
     /// older, or that can be told of now.
     pub fn tick(&mut self, mut rest: impl FnMut() -> bool) -> bool {
-        let mut goes_on = false;
+        let mut is_worth = false;
         for node in numa_nodes() {
-            goes_on |= buddy::of_numa_node(node).age();
+            is_worth |= buddy::of_numa_node(node).age();
         }
         for cpu in 0..machine::cpus() {
             let depot = depot::of(cpu);
@@ -96,14 +106,14 @@ impl Ticker {
                     return true;
                 }
             }
-            goes_on |= depot.age();
+            is_worth |= depot.is_worth();
+            depot.age();
         }
         for (node, before) in numa_nodes().zip(&mut self.listed) {
             let lists = colour::of_numa_node(node);
             let now = lists.free();
-            let is_worth = now >= 1 << buddy::HOST_ORDER;
-            goes_on |= is_worth;
-            if is_worth && *before == now {
+            is_worth |= now >= 1 << buddy::HOST_ORDER;
+            if now > 0 && *before == now {
                 for n in 0..COLOURS {
                     lists.drain_list(n);
                     if !rest() {
@@ -113,17 +123,26 @@ impl Ticker {
             }
             *before = lists.free();
         }
-        goes_on || has_untold()
+        if is_worth || has_untold() {
+            self.quiet = 0;
+        } else {
+            self.quiet += 1;
+            if !core::mem::replace(&mut self.has_called, true) {
+                super::call_back();
+            }
+        }
+        self.quiet < QUIET
     }
 
     /// Nothing is left to do: from now on who frees much calls the waker, once. False: there is something after all.
-    pub fn sleep(&self) -> bool {
+    pub fn sleep(&mut self) -> bool {
         IS_WATCHED.store(true, Ordering::SeqCst);
         // What was freed before that is seen here, under the same locks.
-        let is_idle = !has_untold() && (0..machine::cpus()).all(|cpu| !depot::of(cpu).age());
+        let is_idle = !has_untold() && (0..machine::cpus()).all(|cpu| !depot::of(cpu).is_worth());
         if !is_idle {
             IS_WATCHED.store(false, Ordering::SeqCst);
         }
+        (self.quiet, self.has_called) = (0, false);
         is_idle
     }
 }

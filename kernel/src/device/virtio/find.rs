@@ -108,8 +108,7 @@ const ENTROPY: Driver = Driver {
     },
 };
 
-pub(super) const DISK: Driver =
-    Driver {
+pub(super) const DISK: Driver = Driver {
     name: "virtio disk",
     features: disk::FEATURES,
     queues: |transport, features| disk::queues(transport, features).map(Queues::Each),

@@ -22,12 +22,12 @@
 pub mod balloon;
 pub mod disk;
 pub mod entropy;
+#[cfg(test)]
+mod fake;
 mod find;
 mod line;
 mod request;
 pub mod share;
-#[cfg(test)]
-mod fake;
 #[cfg(test)]
 mod tests;
 

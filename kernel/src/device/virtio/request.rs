@@ -13,9 +13,9 @@ use vm::PAGE_SIZE;
 use vm::frame::idle::Out;
 use vm::frame::{self, FrameKind, OwnedFrame};
 
-use super::{Device, Failure};
 use super::disk::Hold;
 use super::share::Tag;
+use super::{Device, Failure};
 use crate::lock_order as level;
 use crate::sched::{Deadline, Sleep, WaitQueue};
 

@@ -24,8 +24,8 @@ use crate::process::signal::{Info, send};
 use crate::process::{Process, ids, is_dying};
 use crate::sched::{self, Sleep};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use once_cell::race::OnceRef;
 use linux_raw_sys::general as abi;
+use once_cell::race::OnceRef;
 
 /// Who has memory that it gives back when there is none: says whether it gave some. May sleep; called with no spinning lock held.
 pub struct Relief(pub fn() -> bool);

@@ -49,8 +49,7 @@ mod feature {
     pub const REPORTING: u64 = 1 << 5;
 }
 
-pub const FEATURES: u64 =
-    feature::MUST_TELL | feature::STATS | feature::DEFLATE_ON_OOM | feature::REPORTING;
+pub const FEATURES: u64 = feature::MUST_TELL | feature::STATS | feature::DEFLATE_ON_OOM | feature::REPORTING;
 
 /// What somebody leaves to the thread.
 mod event {
@@ -189,8 +188,7 @@ struct Work {
 fn run(_: usize) {
     let Some(balloon) = BALLOON.get() else { return };
     let size = resize::Size::new(!balloon.has(feature::DEFLATE_ON_OOM));
-    let mut work =
-        Work { balloon, size, report: report::Reporter::new(), stats: stats::Stats::new() };
+    let mut work = Work { balloon, size, report: report::Reporter::new(), stats: stats::Stats::new() };
     loop {
         let times = [work.size.next(), work.report.next(), work.stats.next()];
         let deadline = times.into_iter().flatten().min().map(Deadline::from);

@@ -56,9 +56,7 @@ impl Size {
             let went_on = match have.cmp(&wanted) {
                 core::cmp::Ordering::Equal => break None,
                 core::cmp::Ordering::Less => self.inflate(balloon, BATCH.min(wanted.saturating_sub(have))),
-                core::cmp::Ordering::Greater => {
-                    self.deflate(balloon, BATCH.min(have.saturating_sub(wanted)))
-                }
+                core::cmp::Ordering::Greater => self.deflate(balloon, BATCH.min(have.saturating_sub(wanted))),
             };
             self.show(balloon);
             if !went_on {

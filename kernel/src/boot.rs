@@ -64,6 +64,9 @@ fn finish_boot(_: usize) {
     process::set_relief(&RELIEF);
     fs::devfs::random::seed_from_device();
     fs::init(&FILE_SYSTEMS, arch::initramfs());
+    if let Err(errno) = fs::devfs::kmsg::start_console() {
+        warn!("no thread that shows messages on the console: {errno:?}");
+    }
     if let Err(errno) = process::signal::errand::start() {
         panic!("no memory for the thread that sends signals: {errno:?}");
     }

@@ -106,6 +106,12 @@ impl Ticker {
                     return true;
                 }
             }
+            while let Some((block, order)) = depot.take_cold_block() {
+                buddy::of_numa_node(block.numa_node()).give(block, order);
+                if !rest() {
+                    return true;
+                }
+            }
             is_worth |= depot.is_worth();
             depot.age();
         }

@@ -11,7 +11,7 @@ use sync::{CpuId, TryVec, try_box};
 use vm::OnceBox;
 
 use super::line::Line;
-use super::{Device, Event, balloon, disk, entropy, share};
+use super::{Device, Event, balloon, console, disk, entropy, share};
 use crate::arch::{self, Registers, pci::Pci};
 
 /// PCI functions that are looked at.
@@ -97,6 +97,14 @@ pub(super) struct Driver {
     begin: fn(&'static Device, u64) -> Result<(), Error>,
 }
 
+#[cfg(test)]
+impl Driver {
+    /// A device that a test plays is up.
+    pub(super) fn begin_for_test(&self, device: &'static Device, features: u64) {
+        (self.begin)(device, features).unwrap();
+    }
+}
+
 const ENTROPY: Driver = Driver {
     name: "virtio entropy device",
     features: 0,
@@ -132,11 +140,20 @@ pub(super) const BALLOON: Driver = Driver {
     begin: balloon::begin,
 };
 
+pub(super) const CONSOLE: Driver = Driver {
+    name: "virtio console",
+    features: console::FEATURES,
+    queues: |_, _| Ok(Queues::These(console::queues())),
+    event: console::event,
+    begin: console::begin,
+};
+
 fn driver_of(kind: u32) -> Option<&'static Driver> {
     match kind {
         _ if kind == Kind::Entropy as u32 => Some(&ENTROPY),
         _ if kind == Kind::Block as u32 => Some(&DISK),
         _ if kind == Kind::Share as u32 => Some(&SHARE),
+        _ if kind == Kind::Console as u32 => Some(&CONSOLE),
         _ if kind == Kind::Balloon as u32 => Some(&BALLOON),
         _ => None,
     }

@@ -4,7 +4,8 @@
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 use ::virtio::queue::{Broken, NotPushed};
-use ::virtio::{Queue, QueueMemory};
+use ::virtio::{Buffer, Queue, QueueMemory};
+use arrayvec::ArrayVec;
 use sync::{AllocError, CpuId, SpinLock, lock_class};
 use vm::frame::DevicePage;
 
@@ -114,24 +115,20 @@ impl Line {
         request.wait(how, deadline)
     }
 
-    /// See [`Device::put`]. This is line `n` of the device.
+    /// See [`Device::put`]. This is line `n` of the device. The memory keeps its parts, of which there are few, so that it can be put in again.
     pub fn put(&self, device: &'static Device, n: usize, memory: Memory, call: Call) -> Result<(), Memory> {
-        let mut token = Token { whom: Whom::Call(call, n), memory };
-        let parts = token.memory.take_parts();
-        let pushed = self.queue.lock().push(&parts, token);
-        match pushed {
-            Ok(wants) => {
-                if wants {
-                    device.transport.notify(self.number);
-                }
-                Ok(())
-            }
-            Err(not) => {
-                let mut back = not.token().memory;
-                back.put_parts(parts);
-                Err(back)
-            }
+        /// More are refused.
+        const FEW: usize = 4;
+        let parts: ArrayVec<Buffer, FEW> = memory.parts().iter().copied().take(FEW).collect();
+        if parts.len() < memory.parts().len() {
+            return Err(memory);
         }
+        let token = Token { whom: Whom::Call(call, n), memory };
+        let wants = self.queue.lock().push(&parts, token).map_err(|not| not.token().memory)?;
+        if wants {
+            device.transport.notify(self.number);
+        }
+        Ok(())
     }
 
     /// Takes what the device is done with. No more at a time than it had when this began: a device that does more interrupts again.

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod balloon;
+pub mod console;
 pub mod disk;
 pub mod entropy;
 #[cfg(test)]

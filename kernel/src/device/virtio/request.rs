@@ -93,6 +93,21 @@ impl Memory {
         self.holds.clear();
     }
 
+    pub(super) fn parts(&self) -> &[Buffer] {
+        &self.parts
+    }
+
+    /// The first part has so many bytes from now on, no more than its page has behind its begin. False: there is none.
+    pub(super) fn set_len(&mut self, len: usize) -> bool {
+        let Some(part) = self.parts.first_mut() else { return false };
+        let begin = part.address as usize % PAGE_SIZE;
+        let (true, Ok(len)) = (begin.saturating_add(len) <= PAGE_SIZE, u32::try_from(len)) else {
+            return false;
+        };
+        part.len = len;
+        true
+    }
+
     pub(super) fn take_parts(&mut self) -> Vec<Buffer> {
         core::mem::take(&mut self.parts)
     }

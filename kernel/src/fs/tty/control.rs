@@ -42,7 +42,7 @@ const TCSETSW2: u32 = 0x402c_542c;
 const TCSETSF2: u32 = 0x402c_542d;
 const TIOCVHANGUP: u32 = 0x5437;
 
-const SIGWINCH: u32 = 28;
+pub const SIGWINCH: u32 = 28;
 
 pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Result<usize> {
     match command {

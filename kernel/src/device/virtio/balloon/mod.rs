@@ -82,7 +82,21 @@ struct Balloon {
     relieved: WaitQueue,
 }
 
-static BALLOON: OnceBox<Balloon> = OnceBox::new();
+/// Balloons at most. Tests have several.
+const MOST: usize = if cfg!(test) { 32 } else { 1 };
+
+static BALLOONS: [OnceBox<Balloon>; MOST] = [const { OnceBox::new() }; MOST];
+
+/// All balloons.
+fn balloons() -> impl Iterator<Item = &'static Balloon> {
+    BALLOONS.iter().filter_map(OnceBox::get)
+}
+
+/// The balloon of `device`.
+fn of(device: &'static Device) -> Option<&'static Balloon> {
+    balloons().find(|balloon| core::ptr::eq(balloon.device, device))
+}
+
 static WAKER: idle::Waker = idle::Waker(|| sched::pending::raise(Pending::Memory));
 
 /// Which of the device's lines is for what; the first two are to inflate and to deflate.
@@ -116,6 +130,18 @@ impl Balloon {
         self.came.wake_one();
     }
 
+    /// See the function of that name.
+    fn relieve(&self) -> bool {
+        let before = self.reliefs.load(Acquire);
+        if idle::out() == 0 && (!self.has(feature::DEFLATE_ON_OOM) || self.pages.load(Relaxed) == 0) {
+            return false;
+        }
+        self.leave(event::SHORT);
+        let deadline = Deadline::from(time::now().saturating_add(RELIEF_NS));
+        let looked = || (self.reliefs.load(Acquire) != before).then_some(());
+        self.relieved.wait_shared(Sleep::Killable, Some(deadline), looked).is_ok()
+    }
+
     /// Asks the device, and waits until it is done. One that does not answer is reset: that leaves FAILED.
     fn ask(&self, line: usize, memory: Memory) -> Result<Memory, Failure> {
         let deadline = Deadline::from(time::now().saturating_add(PATIENCE_NS));
@@ -130,9 +156,6 @@ impl Balloon {
 
 /// `device` is up, with these features.
 pub(super) fn begin(device: &'static Device, features: u64) -> Result<(), Error> {
-    if BALLOON.get().is_some() {
-        return Ok(());
-    }
     let balloon = Balloon {
         device,
         features,
@@ -142,13 +165,21 @@ pub(super) fn begin(device: &'static Device, features: u64) -> Result<(), Error>
         reliefs: AtomicU32::new(0),
         relieved: WaitQueue::new(),
     };
-    BALLOON.get_or_try(|| try_box(balloon)).map_err(|_| Error::Memory)?;
-    idle::set_waker(&WAKER);
-    sched::spawn(None, run, 0).map(drop).map_err(|_| Error::Memory)
+    let mut balloon = Some(try_box(balloon).map_err(|_| Error::Memory)?);
+    for (n, place) in BALLOONS.iter().enumerate() {
+        // Tests come here at once.
+        let _ = place.get_or_try(|| balloon.take().ok_or(()));
+        if balloon.is_none() {
+            idle::set_waker(&WAKER);
+            return sched::spawn(None, run, n).map(drop).map_err(|_| Error::Memory);
+        }
+    }
+    // One more is not used.
+    Ok(())
 }
 
 pub(super) fn event(device: &'static Device, what: Event) {
-    if let Some(balloon) = BALLOON.get().filter(|balloon| core::ptr::eq(balloon.device, device)) {
+    if let Some(balloon) = of(device) {
         balloon.leave(match what {
             Event::Changed => event::CHANGED,
             Event::Failed => event::FAILED,
@@ -158,23 +189,13 @@ pub(super) fn event(device: &'static Device, what: Event) {
 
 /// Much memory was freed: the handler of `Pending::Memory`.
 pub fn look() {
-    if let Some(balloon) = BALLOON.get() {
-        balloon.leave(event::FREED);
-    }
+    balloons().for_each(|balloon| balloon.leave(event::FREED));
 }
 
 /// There is no memory: has the balloon give pages back, if it may, and waits for that, and for what the device is being told of. True: memory came back. May sleep,
 /// a second at most; no spinning lock is held.
 pub fn relieve() -> bool {
-    let Some(balloon) = BALLOON.get() else { return false };
-    let before = balloon.reliefs.load(Acquire);
-    if idle::out() == 0 && (!balloon.has(feature::DEFLATE_ON_OOM) || balloon.pages.load(Relaxed) == 0) {
-        return false;
-    }
-    balloon.leave(event::SHORT);
-    let deadline = Deadline::from(time::now().saturating_add(RELIEF_NS));
-    let looked = || (balloon.reliefs.load(Acquire) != before).then_some(());
-    balloon.relieved.wait_shared(Sleep::Killable, Some(deadline), looked).is_ok()
+    balloons().any(Balloon::relieve)
 }
 
 /// What the thread has.
@@ -185,8 +206,8 @@ struct Work {
     stats: stats::Stats,
 }
 
-fn run(_: usize) {
-    let Some(balloon) = BALLOON.get() else { return };
+fn run(n: usize) {
+    let Some(balloon) = BALLOONS.get(n).and_then(OnceBox::get) else { return };
     let size = resize::Size::new(!balloon.has(feature::DEFLATE_ON_OOM));
     let mut work = Work { balloon, size, report: report::Reporter::new(), stats: stats::Stats::new() };
     loop {

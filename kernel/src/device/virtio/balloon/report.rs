@@ -7,7 +7,7 @@ use super::{Balloon, Memory};
 use crate::arch::time;
 use crate::sched;
 
-const TICK_NS: u64 = 1_000_000_000;
+const TICK_NS: u64 = if cfg!(test) { 10_000_000 } else { 1_000_000_000 };
 
 pub(super) struct Reporter {
     ticker: Ticker,

@@ -54,7 +54,7 @@ impl Stats {
 
 /// The device wants new ones.
 fn wanted(device: &'static Device, _: usize, _: Memory, _: u32) {
-    if let Some(balloon) = super::BALLOON.get().filter(|balloon| core::ptr::eq(balloon.device, device)) {
+    if let Some(balloon) = super::of(device) {
         balloon.leave(event::STATS);
     }
 }

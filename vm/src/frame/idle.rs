@@ -136,6 +136,13 @@ impl Ticker {
             if !core::mem::replace(&mut self.has_called, true) {
                 super::call_back();
             }
+            // At once, or a CPU takes the remains again, 64 at a time, each of which keeps another block from forming.
+            for cpu in 0..machine::cpus() {
+                depot::of(cpu).drain();
+                if !rest() {
+                    return true;
+                }
+            }
         }
         self.quiet < QUIET
     }

@@ -6,8 +6,8 @@
 //! * blocks of 2 MiB and more that lay in a buddy from one tick to the next are taken out ([`Out::take`]), a bounded part of what is free, the host is told,
 //!   and they come back ([`Out::told`]).
 //!
-//! A single page that is kept somewhere keeps the block around it from forming. So where there is nothing large left, small remains go the same way, and once before
-//! the ticker sleeps CPUs are called to give back what they keep ([`super::call_back`]).
+//! A single page that is kept somewhere keeps the block around it from forming. So where there is nothing large left, small remains go the same way, and if much has
+//! moved, CPUs are called to give back what they keep ([`super::call_back`]).
 //!
 //! So memory is told of two to four ticks after it was freed. When nothing is left to do the thread sleeps without a timer: [`Ticker::sleep`] has whoever
 //! makes a large block, or puts a batch into a depot with enough for one, call the waker. That is a look at a word that nobody writes, once
@@ -37,6 +37,9 @@ static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 static WAKER: OnceRef<'static, Waker> = OnceRef::new();
 /// Ticks after which nothing more comes together: what CPUs gave back has lain in depots and in buddies meanwhile.
 const QUIET: u32 = 4;
+
+/// After so many frames CPUs are called: 16 MiB.
+const MUCH: u64 = 4096;
 
 /// Pages that are out.
 static OUT: AtomicU64 = AtomicU64::new(0);
@@ -77,13 +80,13 @@ pub struct Ticker {
     listed: [u64; MAX_NUMA_NODES],
     /// Ticks since there was something worth it.
     quiet: u32,
-    /// CPUs were called to give back what they keep, since the ticker slept last.
-    has_called: bool,
+    /// Single frames that went to the buddies since CPUs were called to give back what they keep.
+    moved: u64,
 }
 
 impl Ticker {
     pub const fn new() -> Self {
-        Self { listed: [0; MAX_NUMA_NODES], quiet: 0, has_called: false }
+        Self { listed: [0; MAX_NUMA_NODES], quiet: 0, moved: MUCH }
     }
 
     /// One tick. `rest` is called every 64 frames, with no lock held; false ends the tick early. True: there is something that another tick would find
@@ -102,6 +105,7 @@ impl Ticker {
                     break;
                 }
                 give(&batch[..taken]);
+                self.moved += taken as u64;
                 if !rest() {
                     return true;
                 }
@@ -133,7 +137,8 @@ impl Ticker {
             self.quiet = 0;
         } else {
             self.quiet += 1;
-            if !core::mem::replace(&mut self.has_called, true) {
+            if self.moved >= MUCH {
+                self.moved = 0;
                 super::call_back();
             }
             // At once, or a CPU takes the remains again, 64 at a time, each of which keeps another block from forming.
@@ -155,7 +160,7 @@ impl Ticker {
         if !is_idle {
             IS_WATCHED.store(false, Ordering::SeqCst);
         }
-        (self.quiet, self.has_called) = (0, false);
+        self.quiet = 0;
         is_idle
     }
 }

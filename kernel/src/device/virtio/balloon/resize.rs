@@ -17,6 +17,8 @@ const NUMBER: usize = 4;
 /// Fields of the configuration (5.5.4): pages wanted, pages in the balloon.
 const WANTED: (usize, Width) = (0, Width::Word);
 const ACTUAL: usize = 4;
+/// Pages that a request needs at most, with slabs for what it is made of.
+const RESERVE: usize = 16;
 /// How long until it is tried again where there is no memory for it.
 const PAUSE_NS: u64 = 1_000_000_000;
 /// Pages that can be read again and are given up for it at a time.
@@ -27,11 +29,18 @@ pub(super) struct Size {
     wanted: u64,
     /// When to go on.
     next: Option<u64>,
+    /// Pages with which the device is asked where there are no others ([`Self::relieve`]).
+    reserve: frame::Balloon,
 }
 
 impl Size {
     pub(super) fn new(takes_away: bool) -> Self {
-        Self { pages: frame::Balloon::new(takes_away), wanted: 0, next: None }
+        Self {
+            pages: frame::Balloon::new(takes_away),
+            wanted: 0,
+            next: None,
+            reserve: frame::Balloon::new(false),
+        }
     }
 
     pub(super) fn next(&self) -> Option<u64> {
@@ -78,10 +87,23 @@ impl Size {
     /// There is no memory for a program: gives a batch back, if that is allowed.
     pub(super) fn relieve(&mut self, balloon: &'static Balloon) {
         if balloon.has(super::feature::DEFLATE_ON_OOM) && !self.pages.is_empty() {
+            // To this CPU's magazine, where nobody else comes before the request is made.
+            while let Some(page) = self.reserve.pop() {
+                drop(page);
+            }
             self.deflate(balloon, BATCH.min(self.len()));
+            self.fill_reserve();
             self.show(balloon);
             // The host still wants it: later, if there is memory then.
             self.next = Some(time::now().saturating_add(PAUSE_NS));
+        }
+    }
+
+    fn fill_reserve(&mut self) {
+        while self.reserve.len() < RESERVE
+            && let Some(page) = frame::alloc_dirty()
+        {
+            self.reserve.push(page);
         }
     }
 
@@ -94,6 +116,7 @@ impl Size {
                 return false;
             }
         }
+        self.fill_reserve();
         let Ok(mut request) = Memory::try_new(1) else { return false };
         let mut numbers = request.page(0).chunks_exact_mut(NUMBER);
         let mut taken = 0_usize;
@@ -155,6 +178,9 @@ impl Size {
         {
             drop(page);
             let _ = sched::give_way();
+        }
+        while let Some(page) = self.reserve.pop() {
+            drop(page);
         }
         balloon.pages.store(self.len(), Relaxed);
     }

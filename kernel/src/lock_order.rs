@@ -110,7 +110,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 // For the list.
-#![recursion_limit = "256"]
+#![recursion_limit = "512"]
 
 sync::lock_order! {
     // Sleeping locks: mappings.
@@ -354,6 +354,8 @@ sync::lock_order! {
     level RemoteFids;
     /// Numbers of fids that are free.
     level FidNumbers;
+    /// Pages of a console's output. Let go of before the queue is locked.
+    level DeviceBuffers;
     /// A queue of a device.
     level DeviceQueue;
     /// What has become of a request to a device.

@@ -10,7 +10,7 @@ use sync::heap::Text;
 use crate::arch;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::vfs::superblock;
-use crate::fs::{block, caller};
+use crate::fs::{block, caller, devfs};
 use crate::process::{ids, utsname, walk_processes};
 use crate::sched;
 
@@ -65,7 +65,7 @@ fn running() -> u64 {
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn meminfo(out: &mut Vec<u8>) -> Result {
     let kib = 4;
-    let (total, free) = (vm::frame::total_frames() * kib, vm::frame::free_frames() * kib);
+    let (total, free) = (vm::frame::managed_frames() * kib, vm::frame::free_frames() * kib);
     let objects = vm::ObjectPages::now();
     let (paged, shared) = (objects.paged * kib, objects.own * kib);
     let mut slab = 0;
@@ -226,7 +226,11 @@ pub fn filesystems(out: &mut Vec<u8>) -> Result {
 }
 
 pub fn devices(out: &mut Vec<u8>) -> Result {
-    put!(out, "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n\nBlock devices:\n");
+    put!(out, "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n");
+    if let Some(major) = devfs::console_major() {
+        put!(out, "{major:3} hvc\n");
+    }
+    put!(out, "\nBlock devices:\n");
     if block::names().next().is_some() {
         put!(out, "{:3} virtblk\n", block::MAJOR);
     }

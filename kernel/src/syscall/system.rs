@@ -56,7 +56,7 @@ pub fn sys_setdomainname(from: usize, len: i32) -> Result<usize> {
 pub fn sys_sysinfo(to: usize) -> Result<usize> {
     let threads = process::ids::live().min(u64::from(u16::MAX));
     let page = vm::addr::PAGE_SIZE as u64;
-    let (total, free) = (vm::frame::total_frames() * page, vm::frame::free_frames() * page);
+    let (total, free) = (vm::frame::managed_frames() * page, vm::frame::free_frames() * page);
     let shared = vm::ObjectPages::now().own * page;
     // struct sysinfo: uptime, three loads, then totalram, freeram, sharedram, bufferram, totalswap, freeswap,
     // procs (16 bits, padded), totalhigh, freehigh, mem_unit (32 bits).

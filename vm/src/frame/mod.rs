@@ -23,6 +23,7 @@
 //! +nightly miri test -p darter-vm --lib -- frame::tests::bytes frame::tests::evicted` (the arena is never given back; words and bytes of
 //! a page are copied by accesses of different sizes).
 
+mod balloon;
 mod buddy;
 mod bytes;
 #[cfg(all(debug_assertions, target_os = "none"))]
@@ -34,6 +35,7 @@ mod device;
 mod evicted;
 #[cfg(not(target_os = "none"))]
 pub mod hosted;
+pub mod idle;
 mod magazine;
 mod meta;
 mod owned;
@@ -43,6 +45,7 @@ pub mod poison;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use balloon::{Balloon, managed_frames};
 pub use bytes::{SharedBytes, SharedBytesMut};
 #[cfg(all(debug_assertions, target_os = "none"))]
 pub(crate) use census::{end_of_numbers, every, known, with_metadata_at, with_page_at};
@@ -135,6 +138,7 @@ pub fn free_frames() -> u64 {
         .map(|n| colour::of_numa_node(n).free() + buddy::of_numa_node(n).free())
         .sum::<u64>()
         + cached
+        + idle::out()
 }
 
 /// Memory is out: what CPUs keep for themselves alone goes where all take from, this CPU's now, that of the others when they
@@ -163,9 +167,18 @@ pub fn give_back_if_called() {
 /// Is there so little left that nothing should grow that no program's end gives back (files in memory)? What CPUs hold in their
 /// magazines is not counted, since another CPU cannot have it.
 pub fn is_scarce() -> bool {
-    /// 64 MiB; of a small machine one part in 16.
+    !more_than(reserve())
+}
+
+/// Is there more left than what [`is_scarce`] keeps, by `pages`?
+pub fn has_beyond_reserve(pages: u64) -> bool {
+    more_than(reserve() + pages)
+}
+
+/// What is kept for programs: 64 MiB; of a small machine one part in 16. Pages.
+fn reserve() -> u64 {
     const RESERVE: u64 = 16384;
-    !more_than(RESERVE.min(total_frames() / 16))
+    RESERVE.min(total_frames() / 16)
 }
 
 /// Can every CPU have a frame now?

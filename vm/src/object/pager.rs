@@ -99,6 +99,11 @@ pub fn may_grow() -> bool {
 /// Pages that are given back for one by which files in memory grow, while memory is scarce.
 const ROOM: u64 = 2;
 
+/// Gives back up to `pages` pages that can be read again; says how many. They are free after a grace period. May sleep, as the [`Shedder`] says.
+pub fn shed(pages: u64) -> u64 {
+    SHEDDER.get().map_or(0, |shedder| (shedder.0)(pages))
+}
+
 /// Memory is scarce, and up to `pages` more are wanted: are as many given back, or some of them?
 #[cold]
 fn make_room(pages: u64) -> bool {

@@ -108,6 +108,11 @@ pub fn device_message(_cpu: u32) -> Option<virtio::pci::Message> {
     None
 }
 
+/// As [`route_isa_line`].
+pub fn device_change_message(_cpu: u32) -> Option<virtio::pci::Message> {
+    None
+}
+
 pub fn hardware_random() -> Option<u64> {
     None
 }

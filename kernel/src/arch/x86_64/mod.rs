@@ -246,6 +246,11 @@ pub fn device_message(cpu: u32) -> Option<virtio::pci::Message> {
     apic::message(cpu, irq::DEVICE_MESSAGE)
 }
 
+/// The same for a device whose configuration changes (`device::changed`).
+pub fn device_change_message(cpu: u32) -> Option<virtio::pci::Message> {
+    apic::message(cpu, irq::DEVICE_CHANGED)
+}
+
 /// A random number from the processor (SDM vol. 1, 7.3.17), where it has such a source.
 pub fn hardware_random() -> Option<u64> {
     if !features::get().rdrand {

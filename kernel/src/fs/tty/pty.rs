@@ -190,7 +190,7 @@ impl Master {
     fn pty(&self) -> Result<&Pty> {
         match &self.tty.line {
             Line::Pseudo(pty) => Ok(pty),
-            Line::Port(_) => Err(EIO),
+            Line::Port(_) | Line::Console(..) => Err(EIO),
         }
     }
 

@@ -6,6 +6,7 @@
 use super::credentials::count::{self, Counted};
 use super::ids::Id;
 use super::own::References;
+use super::io;
 use super::personality::{Persona, Personality};
 use super::session::group::ForkStart;
 use super::{ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SPACE, THREAD_ID, THREADS, TRAP};
@@ -322,6 +323,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         undoes_alone: AtomicBool::new(parts.undo.is_some()),
         own_undo: parts.undo.unwrap_or_default(),
         minor_faults: AtomicU64::new(0),
+        io: io::Counters::default(),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),
         has_children: AtomicBool::new(false),
@@ -399,6 +401,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         timers: timer::posix::Timers::new(),
         memory: SpinLock::new(exec::ProgramLayout::default(), &MEMORY),
         gone: wait::Usage::default(),
+        gone_io: io::Counters::default(),
         children_usage: wait::Usage::default(),
         status: AtomicI32::new(0),
         zombie: AtomicBool::new(false),

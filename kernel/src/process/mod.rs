@@ -83,7 +83,7 @@ use crate::memory::{HeldSpace, Space};
 use crate::sched::{self, Deadline, Task, TaskLink, WaitQueue, Work};
 use alloc::sync::Arc;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
 use sync::protocol::mask::Mask;
 use sync::rcu::{List, Place, RcuArc, RcuHead};
@@ -144,7 +144,8 @@ pub struct Process {
     pub(crate) counted: credentials::count::Counted,
     /// The signal that tells the parent; 0: none.
     pub(crate) exit_signal: AtomicU32,
-    pub(crate) dumpable: AtomicBool,
+    /// An `access::Dumpable`.
+    pub(crate) dumpable: AtomicU8,
     /// Which memory a core dump has (`dump::Filter`).
     pub(crate) dump_filter: AtomicU32,
     /// The core dump that is being written.

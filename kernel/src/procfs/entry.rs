@@ -33,6 +33,10 @@ pub enum What {
     Setting(&'static Setting),
     /// The same, whose mode says that nobody writes it.
     Restored(&'static Setting),
+    /// One that root alone sees.
+    Hidden(&'static Setting),
+    /// One that is only written: it asks for something to be done.
+    Asked(&'static Setting),
 }
 
 /// A name in the directory of a process or thread.

@@ -15,6 +15,7 @@ mod general;
 mod groups;
 mod ipc;
 mod kmsg;
+mod knobs;
 mod latency;
 mod lockstat;
 mod manner;

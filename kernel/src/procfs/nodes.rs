@@ -100,6 +100,11 @@ fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
         What::Link(f) => make(device, number, Kind::Symlink, 0o777, Node::Link(f)),
         What::Dir(list) => make(device, number, Kind::Directory, 0o555, Node::Fixed(list, number)),
         What::Restored(s) => make(device, number, Kind::Regular, 0o444, Node::Setting(s)),
+        What::Hidden(s) => {
+            let mode = if s.write.is_some() { 0o600 } else { 0o400 };
+            make(device, number, Kind::Regular, mode, Node::Setting(s))
+        }
+        What::Asked(s) => make(device, number, Kind::Regular, 0o200, Node::Setting(s)),
         What::Setting(s) => {
             let mode = if s.write.is_some() { 0o644 } else { 0o444 };
             make(device, number, Kind::Regular, mode, Node::Setting(s))
@@ -138,11 +143,9 @@ fn list_fixed(
 ) -> bool {
     for (i, entry) in list.iter().enumerate().skip(position.saturating_sub(2) as usize) {
         let kind = match entry.what {
-            What::Text(_) | What::Secret(..) | What::Log | What::Setting(_) | What::Restored(_) => {
-                Kind::Regular
-            }
             What::Link(_) => Kind::Symlink,
             What::Dir(_) => Kind::Directory,
+            _ => Kind::Regular,
         };
         let next = i as u64 + 3;
         if !emit(&DirEntry { name: entry.name.as_bytes(), number: base * 64 + 2 + i as u64, kind, next }) {
@@ -428,9 +431,13 @@ impl InodeOps for Node {
         }
     }
 
-    fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+    fn open(&self, dentry: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
         let read_only = matches!(self, Node::Setting(setting) if setting.write.is_none());
         if read_only && (flags.writes() || flags.contains(OpenFlags::TRUNCATE)) {
+            return Err(EACCES);
+        }
+        // Below /proc/sys no capability makes up for the mode.
+        if matches!(self, Node::Setting(_)) && flags.reads() && dentry.inode.mode() & 0o400 == 0 {
             return Err(EACCES);
         }
         match *self {

@@ -14,6 +14,8 @@ lock_class! { static BUDDY: LockClass = ("frame buddy", FrameList); }
 /// Heads of the lists of free blocks, by order; 0: empty.
 struct Lists {
     heads: [u32; MAX_ORDER + 1],
+    /// Their lengths.
+    counts: [u32; MAX_ORDER + 1],
 }
 
 #[repr(align(64))]
@@ -24,7 +26,7 @@ pub(super) struct Buddy {
 }
 
 static NUMA_NODES: [Buddy; MAX_NUMA_NODES] = [const {
-    Buddy { lists: SpinLock::new(Lists { heads: [0; MAX_ORDER + 1] }, &BUDDY), free: AtomicU64::new(0) }
+    Buddy { lists: SpinLock::new(Lists { heads: [0; MAX_ORDER + 1], counts: [0; MAX_ORDER + 1] }, &BUDDY), free: AtomicU64::new(0) }
 }; MAX_NUMA_NODES];
 
 pub(super) fn of_numa_node(n: usize) -> &'static Buddy {
@@ -41,6 +43,11 @@ pub(super) fn give_pages(mut pages: Chain) {
 impl Buddy {
     pub(super) fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
+    }
+
+    /// Free blocks, by order.
+    pub(super) fn blocks(&self) -> [u32; MAX_ORDER + 1] {
+        self.lists.lock().counts
     }
 
     /// Takes in the pages `first..last`, all of this NUMA node, as the largest aligned blocks that fit.
@@ -139,11 +146,13 @@ impl Lists {
             Frame::by_number(head).set_prev(number);
         }
         self.heads[order] = number;
+        self.counts[order] += 1;
     }
 
     fn remove(&mut self, number: u32, order: usize) {
         let frame = Frame::by_number(number);
         frame.set_block(0);
+        self.counts[order] -= 1;
         let (prev, next) = (frame.prev(), frame.next());
         if prev == 0 {
             self.heads[order] = next;

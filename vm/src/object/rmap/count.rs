@@ -27,7 +27,6 @@ impl Object {
 }
 
 impl Leaves {
-    #[expect(clippy::arithmetic_side_effects, reason = "pages of a segment, which an object has")]
     fn count(&self, object: &Object, pages: Pages, counts: &mut [(u64, u32)], order: &mut Order<'_>) {
         let others = self.others.get().map_or(&[][..], |l| l);
         let (mut leaves, mut steps) = (MOST, STEPS);
@@ -46,8 +45,9 @@ impl Leaves {
                         }
                         let offset = segment.attrs.offset;
                         for (page, count) in counts.iter_mut() {
-                            let index = page.wrapping_sub(offset) + u64::from(segment.start);
-                            if *page < offset || index >= u64::from(segment.end) {
+                            let Some(skipped) = page.checked_sub(offset) else { continue };
+                            let index = skipped.saturating_add(segment.start.into());
+                            if index >= u64::from(segment.end) {
                                 continue;
                             }
                             let entry = locked.entry(index as u16);

@@ -31,6 +31,7 @@ mod space;
 #[cfg(feature = "lockdep")]
 mod stack;
 mod status;
+mod system;
 mod task;
 mod text;
 mod users;

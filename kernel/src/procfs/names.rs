@@ -4,6 +4,7 @@
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
 use super::manner::Manner;
 use super::space::{Row, numa, smaps};
+use super::system::{devices, memory};
 use super::task::{self, login};
 use super::{
     general, groups, ipc, latency, lockstat, maps, process as files, sched, settings, status, users,
@@ -14,19 +15,26 @@ const fn text(name: &'static str, make: Make) -> Entry {
 }
 
 pub static ROOT: &[Entry] = &[
+    text("buddyinfo", memory::buddyinfo),
     text("cmdline", general::cmdline),
+    text("consoles", devices::consoles),
     text("cpuinfo", general::cpuinfo),
     Entry { name: "darter", what: What::Dir(DARTER) },
     text("devices", general::devices),
     text("diskstats", general::diskstats),
     text("filesystems", general::filesystems),
+    Entry { name: "fs", what: What::Dir(&[]) },
     text("interrupts", general::interrupts),
+    text("iomem", memory::iomem),
+    text("ioports", devices::ioports),
     Entry { name: "kmsg", what: What::Log },
     text("latency", latency::text),
     text("loadavg", general::loadavg),
     text("locks", general::locks),
     text("lockstat", lockstat::text),
     text("meminfo", general::meminfo),
+    text("misc", devices::nothing),
+    text("modules", devices::nothing),
     Entry { name: "mounts", what: What::Link(general::link_mounts) },
     Entry { name: "net", what: What::Link(general::link_net) },
     text("partitions", general::partitions),
@@ -38,10 +46,14 @@ pub static ROOT: &[Entry] = &[
     Entry { name: "sys", what: What::Dir(settings::SYS) },
     Entry { name: "sysvipc", what: What::Dir(ipc::FILES) },
     Entry { name: "thread-self", what: What::Link(general::link_thread_self) },
+    Entry { name: "tty", what: What::Dir(TTY) },
     text("uptime", general::uptime),
     text("version", general::version),
     text("vmstat", general::vmstat),
+    text("zoneinfo", memory::zoneinfo),
 ];
+
+static TTY: &[Entry] = &[text("drivers", devices::drivers)];
 
 /// What Linux does not show.
 static DARTER: &[Entry] = &[

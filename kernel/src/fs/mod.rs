@@ -186,7 +186,8 @@ pub fn create_core(path: &[u8]) -> Result<Arc<File>> {
 /// # Errors
 /// As open(2).
 pub fn create_core_for_root(context: &FsContext, path: &[u8]) -> Result<Arc<File>> {
-    create_fresh_core(context, &vfs::access::Cred::root(), path)
+    let group = caller::current().ids().fsgid;
+    create_fresh_core(context, &vfs::access::Cred::root_for(group), path)
 }
 
 fn create_fresh_core(context: &FsContext, cred: &vfs::access::Cred, path: &[u8]) -> Result<Arc<File>> {

@@ -6,8 +6,8 @@
 use super::access::Dumpable;
 use super::credentials::count::{self, Counted};
 use super::ids::Id;
-use super::own::References;
 use super::io;
+use super::own::References;
 use super::personality::{Persona, Personality};
 use super::session::group::ForkStart;
 use super::{ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SPACE, THREAD_ID, THREADS, TRAP};

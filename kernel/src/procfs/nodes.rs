@@ -295,9 +295,9 @@ impl InodeOps for Node {
         }
     }
 
-    /// A process may look at its own descriptors, though it may not be looked into.
+    /// A process may look at its own descriptors and mappings, though it may not be looked into.
     fn grants(&self) -> bool {
-        matches!(*self, Node::Fds(who) if who.is_caller())
+        matches!(*self, Node::Fds(who) | Node::MapFiles(who) if who.is_caller())
     }
 
     fn rename(&self, _: &Moving<'_>) -> Result {

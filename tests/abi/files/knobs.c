@@ -268,7 +268,6 @@ static void io(void)
 		    now[1] - before[1] - own[1], now[2] - before[2] - own[2], now[3] - before[3] - own[3]);                            \
 		memcpy(before, now, sizeof now);                                                                                       \
 	} while (0)
-	memcpy(before, (long[4]){ 0 }, 0);
 	since(0);
 	int null = open("/dev/null", O_RDWR);
 	int only = open("for io", O_RDONLY);
@@ -281,6 +280,7 @@ static void io(void)
 	STEP("no file", read(-1, bytes, 5));
 	STEP("not open for it", write(only, bytes, 5));
 	STEP("copy_file_range", syscall(SYS_copy_file_range, only, &(off_t){ 0 }, fd, &(off_t){ 0 }, 0, 0));
+	STEP("copy_file_range of some", syscall(SYS_copy_file_range, only, &(off_t){ 0 }, fd, &(off_t){ 0 }, 30, 0));
 	STEP("no bytes", write(null, bytes, 0));
 	SHOW_OK(open("/proc/self/io", O_RDWR));
 	struct stat st;
@@ -315,9 +315,10 @@ static void timers(void)
 	char *text = read_file("/proc/self/timers");
 	for (char *line = strtok(text, "\n"); line; line = strtok(0, "\n")) {
 		char *dot = strncmp(line, "notify", 6) == 0 ? strrchr(line, '.') : 0;
-		if (dot && atoi(dot + 1) == getpid())
-			strcpy(dot + 1, "own");
-		say("%s", line);
+		if (dot)
+			say("%.*s of %s", (int)(dot - line), line, atoi(dot + 1) == getpid() ? "its own" : "another");
+		else
+			say("%s", line);
 	}
 	SHOW_OK(open("/proc/thread-self/timers", O_RDONLY));
 	SHOW_OK(open("/proc/self/timers", O_WRONLY));
@@ -354,10 +355,8 @@ static void login(void)
 		show("/proc/self/loginuid");
 		char path[64];
 		snprintf(path, sizeof path, "/proc/%d/loginuid", getppid());
-		char buffer[8];
 		int fd = open(path, O_WRONLY);
 		say("another's: %ld %s", (long)write(fd, "1", 1), error_name(errno));
-		snprintf(buffer, sizeof buffer, "%d", 1);
 		_exit(0);
 	}
 	wait(0);

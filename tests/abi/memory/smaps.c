@@ -69,6 +69,8 @@ static void order(void)
 			continue;
 		*colon = 0;
 		say("%s", line);
+		if (strcmp(line, "VmFlags") == 0)
+			break;
 	}
 	fclose(file);
 }
@@ -168,8 +170,6 @@ static void mappings(void)
 	setresuid(65534, 65534, 65534);
 	show_entry("by who opened it as root", map, private);
 
-	section("the rollup");
-	seteuid(0);
 }
 
 static void rollup(void)
@@ -248,9 +248,7 @@ static void nodes(void)
 	char *text = read_file("/proc/self/numa_maps"), key[32];
 	snprintf(key, sizeof key, "%08lx ", (unsigned long)at);
 	char *line = strstr(text, key);
-	char *active = line ? strstr(line, " active=") : 0;
-	say("%.40s", line ? line + strlen(key) : "not there");
-	(void)active;
+	say("%.25s", line ? line + strlen(key) : "not there");
 }
 
 static void others(void)

@@ -26,7 +26,10 @@ pub(super) struct Buddy {
 }
 
 static NUMA_NODES: [Buddy; MAX_NUMA_NODES] = [const {
-    Buddy { lists: SpinLock::new(Lists { heads: [0; MAX_ORDER + 1], counts: [0; MAX_ORDER + 1] }, &BUDDY), free: AtomicU64::new(0) }
+    Buddy {
+        lists: SpinLock::new(Lists { heads: [0; MAX_ORDER + 1], counts: [0; MAX_ORDER + 1] }, &BUDDY),
+        free: AtomicU64::new(0),
+    }
 }; MAX_NUMA_NODES];
 
 pub(super) fn of_numa_node(n: usize) -> &'static Buddy {

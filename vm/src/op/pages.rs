@@ -87,7 +87,8 @@ impl Part {
             } else if zero {
                 (PageKind::Zero, 1)
             } else {
-                let Some((object, page)) = leaf.segments.find(index).and_then(|s| s.object_page(index)) else {
+                let Some((object, page)) = leaf.segments.find(index).and_then(|s| s.object_page(index))
+                else {
                     continue;
                 };
                 match &self.object {
@@ -114,8 +115,7 @@ impl<M: Machine> Space<M> {
         let mut at = range.start;
         let end = range.end.min(M::USER_END);
         while at < end {
-            let mut part =
-                Part { pages: ArrayVec::new_const(), object: None, counts: ArrayVec::new_const() };
+            let mut part = Part { pages: ArrayVec::new_const(), object: None, counts: ArrayVec::new_const() };
             at = self.gather(at, end, &mut part);
             part.count();
             part.pages.iter().for_each(&mut *f);

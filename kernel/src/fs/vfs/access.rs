@@ -46,6 +46,11 @@ impl Cred {
         Cred { uid: 0, gid: 0, capabilities: Capability::ALL, who: None }
     }
 
+    /// The kernel, for a process of this group.
+    pub const fn root_for(gid: u32) -> Cred {
+        Cred { uid: 0, gid, capabilities: Capability::ALL, who: None }
+    }
+
     /// A user of one group, without capabilities.
     #[cfg(test)]
     pub fn of(uid: u32, gid: u32) -> Cred {

@@ -16,9 +16,9 @@ pub use place::{
     MMAP_BITS, configure, is_layout_legacy, randomize_va_space, set_layout_legacy, set_randomize_va_space,
 };
 
+use super::access::{self, Dumpable};
 use super::personality::{MMAP_PAGE_ZERO, Persona};
 use super::signal::AltStack;
-use super::access::{self, Dumpable};
 use super::{Capability, Thread, exit, family, oom, ptrace};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};

@@ -12,7 +12,10 @@ use crate::procfs::settings::{integer, line, setting, shown, unsigned};
 use crate::sched;
 
 pub static VM: &[Entry] = &[
-    Entry { name: "drop_caches", what: What::Asked(&Setting { read: |_| Err(EACCES), write: Some(drop_caches) }) },
+    Entry {
+        name: "drop_caches",
+        what: What::Asked(&Setting { read: |_| Err(EACCES), write: Some(drop_caches) }),
+    },
     setting(
         "legacy_va_layout",
         &Setting {

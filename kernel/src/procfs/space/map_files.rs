@@ -130,7 +130,9 @@ mod tests {
     fn a_name_is_two_plain_numbers() {
         assert_eq!(parse(b"400000-401000"), Some((0x40_0000, 0x40_1000)));
         assert_eq!(parse(b"0-1000"), Some((0, 0x1000)));
-        for wrong in [&b"0400000-401000"[..], b"400000-", b"-1000", b"400000", b"4A0000-4B0000", b"+4-5", b"1-2-3"] {
+        for wrong in
+            [&b"0400000-401000"[..], b"400000-", b"-1000", b"400000", b"4A0000-4B0000", b"+4-5", b"1-2-3"]
+        {
             assert_eq!(parse(wrong), None);
         }
     }

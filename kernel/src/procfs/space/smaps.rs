@@ -41,7 +41,10 @@ struct Sums {
     pss_locked: u64,
 }
 
-#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory, below 2^40 and so below 2^64 parts")]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "counts of pages in memory, below 2^40 and so below 2^64 parts"
+)]
 impl Sums {
     fn add(&mut self, page: &MappedPage, locked: bool) {
         let (dirty, part) = match page.kind {

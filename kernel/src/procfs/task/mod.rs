@@ -39,7 +39,10 @@ pub fn io_of_zombie(process: &Process, out: &mut Vec<u8>) -> Result {
     put_io(process.io_counts(), out)
 }
 
-fn put_io([chars_read, chars_written, reads, writes, disk_read, disk_written]: Counts, out: &mut Vec<u8>) -> Result {
+fn put_io(
+    [chars_read, chars_written, reads, writes, disk_read, disk_written]: Counts,
+    out: &mut Vec<u8>,
+) -> Result {
     put!(out, "rchar: {chars_read}\nwchar: {chars_written}\nsyscr: {reads}\nsyscw: {writes}\n");
     put!(out, "read_bytes: {disk_read}\nwrite_bytes: {disk_written}\ncancelled_write_bytes: 0\n");
     Ok(())

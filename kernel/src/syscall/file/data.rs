@@ -372,6 +372,9 @@ pub fn sys_copy_file_range(
             return Err(EINVAL);
         }
     }
+    if len == 0 {
+        return Ok(0);
+    }
     let (mut source, mut target) = (Side { file: &from, at: in_at }, Side { file: &to, at: out_at });
     let n = copy(&mut source, &mut target, len)?;
     for (address, at) in [(in_offset, source.at), (out_offset, target.at)] {

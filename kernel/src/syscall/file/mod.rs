@@ -26,8 +26,8 @@ use crate::fs::file::buffer::{Input, Output, Segment};
 use crate::fs::file::told;
 use crate::fs::vfs::notify::{self, events};
 use crate::fs::{File, OpenFlags, caller};
-use crate::process::io;
 use crate::memory::user::UserSlice;
+use crate::process::io;
 
 /// Most that one call moves, as on Linux.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
@@ -140,7 +140,11 @@ fn words(bytes: &[u8; 16]) -> (usize, usize) {
 /// Counts a transfer, and tells those who watch the file if bytes were moved.
 #[inline(always)]
 fn told(file: &File, way: Way, moved: Result<usize>) -> Result<usize> {
-    if way == Way::Read { io::note_read(&moved) } else { io::note_write(&moved) }
+    if way == Way::Read {
+        io::note_read(&moved)
+    } else {
+        io::note_write(&moved)
+    }
     if notify::is_used() && moved.is_ok_and(|n| n > 0) {
         told::on_file(file, if way == Way::Read { events::ACCESS } else { events::MODIFY });
     }

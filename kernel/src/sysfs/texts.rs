@@ -54,6 +54,8 @@ pub enum OfNode {
     /// How much it has and how much of it is free.
     Memory,
     FreePages,
+    /// Whose CPUs took pages, and where.
+    Taken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,6 +197,11 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
             row(out, "MemTotal:", memory.total, "\n")?;
             row(out, "MemFree:", memory.free, "\n")?;
             row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "")?;
+        }
+        OfNode::Taken => {
+            let (local, missed) = (memory.local, memory.missed);
+            put!(out, "numa_hit {local}\nnuma_miss {missed}\nnuma_foreign {}\n", memory.foreign);
+            put!(out, "interleave_hit 0\nlocal_node {local}\nother_node {missed}");
         }
         OfNode::FreePages => put!(out, "nr_free_pages {}", memory.free),
     }

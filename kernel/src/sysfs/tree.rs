@@ -320,6 +320,7 @@ impl Folder {
                 names.text("cpumap", Text::Mask(Set::OfNode(node)));
                 names.text("distance", Text::Node(OfNode::Distances, node));
                 names.text("meminfo", Text::Node(OfNode::Memory, node));
+                names.text("numastat", Text::Node(OfNode::Taken, node));
                 names.text("vmstat", Text::Node(OfNode::FreePages, node));
                 let own = (0..machine::cpus()).filter(|cpu| machine::node_of(*cpu) == node);
                 own.for_each(|cpu| names.numbered(b"cpu", cpu, Leads::Link(Link::ToCpu(cpu))));

@@ -15,6 +15,11 @@ pub struct NumaNode {
     pub free: u64,
     /// Free blocks by order that anybody may take; single pages that wait apart, by colour, among the smallest. What CPUs keep for themselves is missing.
     pub blocks: [u64; MAX_ORDER + 1],
+    /// Pages that CPUs of the node took from it, that other CPUs did, and that its CPUs took elsewhere, since the boot. A CPU takes some dozens at a time, and they
+    /// count when it does.
+    pub local: u64,
+    pub missed: u64,
+    pub foreign: u64,
 }
 
 /// None: there is no such node, or it has no memory.
@@ -28,5 +33,17 @@ pub fn numa_node(number: u32) -> Option<NumaNode> {
     let last = NUMA_NODES.load(Relaxed).saturating_sub(1);
     let own = (0..machine::cpus()).filter(|cpu| (machine::node_of(*cpu) as usize).min(last) == place);
     let kept: u64 = own.map(|cpu| magazine::counts_of(cpu).cached).sum();
-    Some(NumaNode { total, free: (buddy.free() + apart + kept).min(total), blocks })
+    let (mut local, mut missed, mut foreign) = (0, 0, 0);
+    for cpu in 0..machine::cpus() {
+        let home = machine::node_of(cpu) as usize;
+        let taken = magazine::taken_from(cpu, place);
+        if home == place {
+            local += taken;
+            foreign += (0..=last).filter(|n| *n != place).map(|n| magazine::taken_from(cpu, n)).sum::<u64>();
+        } else {
+            missed += taken;
+        }
+    }
+    let free = (buddy.free() + apart + kept).min(total);
+    Some(NumaNode { total, free, blocks, local, missed, foreign })
 }

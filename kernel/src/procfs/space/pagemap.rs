@@ -69,7 +69,7 @@ impl FileOps for Pagemap {
         if !at.is_multiple_of(ENTRY as u64) || !out.left().is_multiple_of(ENTRY) {
             return Err(EINVAL);
         }
-        let first = usize::try_from(at / ENTRY as u64).ok().and_then(|page| page.checked_mul(PAGE_SIZE));
+        let first = usize::try_from(at >> ENTRY.ilog2()).ok().and_then(|page| page.checked_mul(PAGE_SIZE));
         let mut now = first.unwrap_or(USER_END);
         while now < USER_END && out.left() > 0 && !out.faulted() {
             let pages = (out.left() / ENTRY).min(PART).min(USER_END.saturating_sub(now) / PAGE_SIZE);

@@ -44,6 +44,7 @@ pub use object::{
 };
 pub use once::OnceBox;
 pub use op::lock::Lock;
+pub use op::pages::{MappedPage, PageKind};
 pub use op::remap::MremapFlags;
 pub use op::report::{FutexKey, MappingInfo, Usage};
 pub use request::{Access, Advice, Backing, MapFlags, MapRequest, Prot};

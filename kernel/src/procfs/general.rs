@@ -248,6 +248,12 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
         major += usage.major_faults;
         true
     });
+    // KiB that went to and from disks; there is no swap.
+    let (read, written) = block::names().fold((0, 0), |(read, written), (_, disk, _)| {
+        let [reads, writes, ..] = disk.sums();
+        (read + reads[1] / 2, written + writes[1] / 2)
+    });
+    put!(out, "pgpgin {read}\npgpgout {written}\npswpin 0\npswpout 0\n");
     put!(out, "pgfault {}\npgmajfault {major}\n", minor + major);
     Ok(())
 }

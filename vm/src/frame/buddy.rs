@@ -31,10 +31,17 @@ struct Lists {
     aged: [u32; HOST_ORDERS],
     /// The same: those that the host was told of.
     told: [u32; HOST_ORDERS],
+    /// How many blocks there are, of whichever list.
+    counts: [u32; MAX_ORDER + 1],
 }
 
 impl Lists {
-    const EMPTY: Self = Self { heads: [0; MAX_ORDER + 1], aged: [0; HOST_ORDERS], told: [0; HOST_ORDERS] };
+    const EMPTY: Self = Self {
+        heads: [0; MAX_ORDER + 1],
+        aged: [0; HOST_ORDERS],
+        told: [0; HOST_ORDERS],
+        counts: [0; MAX_ORDER + 1],
+    };
 }
 
 #[repr(align(64))]
@@ -61,6 +68,11 @@ pub(super) fn give_pages(mut pages: Chain) {
 impl Buddy {
     pub(super) fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
+    }
+
+    /// Free blocks, by order.
+    pub(super) fn blocks(&self) -> [u32; MAX_ORDER + 1] {
+        self.lists.lock().counts
     }
 
     /// Takes in the pages `first..last`, all of this NUMA node, as the largest aligned blocks that fit.
@@ -218,6 +230,7 @@ impl Lists {
         if head != 0 {
             Frame::by_number(head).set_prev(number);
         }
+        self.counts[order] += 1;
     }
 
     /// The list of `order` that begins with `number`.
@@ -235,6 +248,7 @@ impl Lists {
     fn remove(&mut self, number: u32, order: usize) {
         let frame = Frame::by_number(number);
         frame.set_block(0, false);
+        self.counts[order] -= 1;
         let (prev, next) = (frame.prev(), frame.next());
         if prev == 0 {
             *self.list_of(number, order) = next;

@@ -41,6 +41,7 @@ mod meta;
 mod owned;
 pub(crate) mod pin;
 pub mod poison;
+mod report;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -55,6 +56,7 @@ pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
 pub use pin::Pin;
+pub use report::{NumaNode, numa_node};
 
 use crate::addr::{PAGE_SIZE, PhysAddr};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -84,6 +86,7 @@ unsafe extern "Rust" {
 static ZERO: AtomicPtr<Frame> = AtomicPtr::new(core::ptr::null_mut());
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 /// NUMA nodes that have memory, and those before them.
+static TOTAL_OF: [AtomicU64; MAX_NUMA_NODES] = [const { AtomicU64::new(0) }; MAX_NUMA_NODES];
 static NUMA_NODES: AtomicUsize = AtomicUsize::new(0);
 
 /// Hands the pages of `start..end`, which lie on NUMA node `numa_node`, to the allocator. Part pages at the ends are left out.
@@ -104,6 +107,7 @@ pub unsafe fn add_region(start: PhysAddr, end: PhysAddr, numa_node: u32) {
     buddy::of_numa_node(numa_node).add(first as u32, last as u32);
     NUMA_NODES.fetch_max(numa_node + 1, Ordering::Relaxed);
     TOTAL.fetch_add(last - first, Ordering::Relaxed);
+    TOTAL_OF[numa_node].fetch_add(last - first, Ordering::Relaxed);
     #[cfg(all(debug_assertions, target_os = "none"))]
     census::add(first as u32, last as u32);
 }

@@ -77,6 +77,10 @@ pub fn percpu_ready() -> bool {
     true
 }
 
+pub fn memory_ranges() -> impl Iterator<Item = (u64, u64)> {
+    core::iter::once((0x10_0000, 0x1fff_ffff))
+}
+
 pub fn command_line() -> &'static str {
     "hosted"
 }

@@ -34,7 +34,7 @@ use super::Trap;
 use super::interrupts::Entered;
 pub use boot::siblings::{cache, seat};
 pub use boot::topology::{cpus, distance, has_threads, next_thread, nodes};
-pub use boot::{command_line, early_init, initramfs};
+pub use boot::{command_line, early_init, initramfs, memory_ranges};
 pub use context::{Context, switch};
 pub use cpu::identity;
 pub use cpu::percpu::{cpu_id, set_kernel_stack};

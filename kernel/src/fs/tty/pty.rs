@@ -42,7 +42,7 @@ lock_class! {
 }
 
 /// Terminals at once, as on Linux.
-const MOST: usize = 4096;
+pub const MOST: usize = 4096;
 /// A writer waits while the master has this much to read.
 const FULL: usize = 4096;
 /// Echo that nobody reads is dropped from here on.
@@ -144,6 +144,11 @@ fn find(n: u64) -> Option<Arc<Tty>> {
 pub fn open_slave(device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     let number = (device_number::major(device) - MAJOR) * 256 + device_number::minor(device);
     super::open::open(find(number).ok_or(EIO)?, flags)
+}
+
+/// How many there are.
+pub fn count() -> usize {
+    TERMINALS.lock().iter().flatten().count()
 }
 
 /// Opens /dev/ptmx: makes a terminal and gives its master.

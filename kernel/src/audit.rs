@@ -21,7 +21,6 @@
 
 use alloc::vec::Vec;
 use core::mem;
-use core::sync::atomic::Ordering;
 
 use sync::TryVec;
 use vm::audit::{Finding, Findings};

@@ -137,7 +137,7 @@ mod tests {
             fork(|| note_disk(true, 11)).wait();
             crate::testing::until(|| own.thread_count() == 1);
             let after = own.io_counts();
-            let more: Vec<_> = after.iter().zip(before).map(|(now, then)| now - then).collect();
+            let more: std::vec::Vec<_> = after.iter().zip(before).map(|(now, then)| now - then).collect();
             assert_eq!(more, [12, 0, 2, 1, 0, 11]);
         });
     }

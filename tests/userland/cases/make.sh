@@ -36,7 +36,6 @@ g++ -O2 -std=c++17 -pthread -o v v.cc && ./v
 gcc -O2 -flto -o lto f1.c f2.c -x c - <<'X' && ./lto; echo "lto $?"
 int f1(int), f2(int); int main(void) { return f1(1000) * 10 + f2(5); }
 X
-gcc -fsanitize=address -g -o asan -x c - <<'X' && ./asan 2>&1 | grep -c 'heap-buffer-overflow'
-#include <stdlib.h>
+gcc -fsanitize=address -g -include stdlib.h -o asan -x c - <<'X' && ./asan 2>&1 | grep -c 'heap-buffer-overflow'
 int main(int c, char **v) { char *p = malloc(8); p[8 + c] = 1; return 0; }
 X

@@ -148,7 +148,7 @@ impl Balloon {
         // No signal comes to a thread of the kernel's.
         let asked = self.device.ask_by(line, memory, Sleep::Killable, Some(deadline));
         if let Err(Failure::Woken(Woken::Timeout)) = asked {
-            self.device.fail("no answer");
+            self.device.fail(format_args!("no answer"));
         }
         asked.map(|(memory, _)| memory)
     }

@@ -15,6 +15,8 @@ use std::sync::{Mutex, Once, PoisonError};
 const ALIGN: usize = PAGE_SIZE << super::MAX_ORDER;
 
 static DIRECT_MAP: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the arena: more than the allocator has, which leaves out the page at address 0.
+static LEN: AtomicUsize = AtomicUsize::new(0);
 static TABLE: AtomicUsize = AtomicUsize::new(0);
 static START: Once = Once::new();
 /// What comes between the begin of a copy and its end.
@@ -39,6 +41,7 @@ pub fn start(pages: usize, numa_nodes: usize) {
         // SAFETY: both layouts have a size above zero.
         let (base, frames) = unsafe { (alloc_zeroed(memory) as usize, alloc_zeroed(table) as usize) };
         assert!(base != 0 && frames != 0, "the host has no memory for {pages} pages");
+        LEN.store(pages * PAGE_SIZE, Ordering::Relaxed);
         DIRECT_MAP.store(base.next_multiple_of(ALIGN), Ordering::Relaxed);
         TABLE.store(frames.next_multiple_of(size_of::<Frame>()), Ordering::Relaxed);
         let share = pages / numa_nodes.max(1);
@@ -88,7 +91,7 @@ pub fn device_writes(at: PhysAddr, bytes: &[u8]) {
 /// The driver has told the device of memory that is none.
 fn arena(at: PhysAddr, len: usize) -> *mut u8 {
     let end = at.0.saturating_add(len as u64);
-    assert!(end <= super::total_frames() * PAGE_SIZE as u64, "{at:?} is no memory");
+    assert!(end <= LEN.load(Ordering::Relaxed) as u64, "{at:?} is no memory");
     (DIRECT_MAP.load(Ordering::Relaxed) + at.0 as usize) as *mut u8
 }
 

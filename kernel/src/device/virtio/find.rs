@@ -101,6 +101,9 @@ pub(super) struct Driver {
 impl Driver {
     /// A device that a test plays is up.
     pub(super) fn begin_for_test(&self, device: &'static Device, features: u64) {
+        /// Tests run beside each other; the kernel looks for devices in one thread.
+        static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         (self.begin)(device, features).unwrap();
     }
 }

@@ -10,6 +10,7 @@
 
 mod allocate;
 mod budget;
+mod dirty;
 mod io;
 mod list;
 pub mod pager;

@@ -43,7 +43,7 @@
 //!
 //! - A fault whose lock came before the visit's: the visit takes the right away, and the bytes are read after that (`evict.clean`). After it: the lock orders the clearing
 //!   before its look, so the mark that it sees was made later and stays.
-//! - Bytes copied into a page that is held: the mark comes after them (`evict.let_go`), so who clears it sees them (`evict.cleared`).
+//! - Bytes copied into a page that is held: the mark comes after them (`evict.let_go`), so who clears it sees them (`evict.clean`).
 
 use super::after_readers;
 use crate::addr::PhysAddr;
@@ -180,12 +180,11 @@ impl Slot {
 
     /// The page is clean from here on, unless it is written after this; its bytes are to be read when no entry can write it. The frame; None: it is not dirty.
     pub fn begin_clean(&self) -> Option<PhysAddr> {
-        let order = site("evict.cleared", Ordering::AcqRel);
         let clear = |marks: u64| {
             let cleared = if step("evict.clear") { marks & !DIRTY } else { marks };
             (marks & DIRTY != 0 && marks & SENT == 0).then_some(cleared | SENT)
         };
-        self.mark(None, order, clear).map(|(frame, _)| frame)
+        self.mark(None, Ordering::Relaxed, clear).map(|(frame, _)| frame)
     }
 
     /// The pager has the bytes of `frame`; `again`: it has not, and they are dirty as before. Says whether that makes it dirty.

@@ -493,7 +493,7 @@ model! { cleaned_while_it_is_mapped (5)
 model! { cleaned_while_bytes_are_copied (5)
     breaks if_the_mark_goes_after_the_bytes: "evict.clear"
     breaks without_release_of_the_bytes: "evict.let_go"
-    breaks without_acquire_of_the_bytes: "evict.cleared"
+    breaks without_the_fence_behind_the_marks: "evict.clean"
 }
 
 model! { written_while_taken_away (5) breaks if_marks_are_not_looked_at: "evict.marks" }

@@ -232,8 +232,7 @@ fn what_is_written_in_part_is_read_first_and_what_is_whole_is_not() {
     let object = owner.share();
     assert_eq!(put(&object, 4000, &[2; 200]), Ok(200));
     assert_eq!(put(&object, 8192, &[3; 4096]), Ok(4096));
-    let expected =
-        [vec![1; 4000], vec![2; 200], vec![1; 8192 - 4200], vec![3; 4096], vec![1; 4096]].concat();
+    let expected = [vec![1; 4000], vec![2; 200], vec![1; 8192 - 4200], vec![3; 4096], vec![1; 4096]].concat();
     assert!(get(&object, 0, 1 << 20) == expected);
     // Less came than was asked for: what stood there stays.
     assert_eq!(object.write_tracked(3 * 4096, 4096, &mut From(&[4; 4096], 10)), Ok(10));

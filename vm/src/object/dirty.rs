@@ -58,7 +58,9 @@ impl Object {
 
     /// `n` dirty pages are clean, or gone.
     pub(super) fn count_clean(&self, n: u64) {
-        if n > 0 && let Some(paging) = self.tracked() {
+        if n > 0
+            && let Some(paging) = self.tracked()
+        {
             paging.pager.count_clean(n);
         }
     }
@@ -192,7 +194,8 @@ impl Object {
                 }
             }
             // Less came than was promised, or another has read the page meanwhile: the bytes go into it.
-            let copied = self.copy_in(paging, slot, page, part.start..part.start.saturating_add(filled), new.bytes());
+            let copied =
+                self.copy_in(paging, slot, page, part.start..part.start.saturating_add(filled), new.bytes());
             if copied.is_err() {
                 paging.pager.count_clean(1);
             }

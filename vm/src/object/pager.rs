@@ -15,10 +15,10 @@
 #![forbid(unsafe_code)]
 
 use super::slots::{MAX_PAGES, Slot};
+use super::truncate::Gone;
 use super::{BudgetKind, BudgetRef, Object, ObjectOwner};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
-use super::truncate::Gone;
 use crate::frame::{self, FrameKind, OwnedFrame, Pin};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;

@@ -86,6 +86,20 @@ impl Object {
         Ok(())
     }
 
+    /// The pages `first..end` are not what the source has any more: who misses one reads it again. Those with marks stay. May sleep.
+    pub fn forget(&self, first: u64, end: u64) -> Result<(), VmError> {
+        let mut change = self.change.lock();
+        self.note_replaced();
+        self.evict(first, end, Gone::READABLE, change.held());
+        Ok(())
+    }
+
+    /// May a page be mapped? A mapping that nobody has touched is none. May sleep.
+    pub fn is_mapped(&self) -> bool {
+        let mut change = self.change.lock();
+        !self.leaves.is_empty(change.held())
+    }
+
     /// Takes away all pages from `first` on but those with marks: who made the object shorter has taken such ones, and those of now were written when it was longer again. The caller
     /// holds `change`.
     pub(super) fn evict_beyond(&self, first: u64, change: &mut Held<'_, ObjectLevel>) {

@@ -175,7 +175,8 @@ impl Slot {
     pub fn let_go(&self, frame: PhysAddr, dirty: bool) -> Option<bool> {
         let order = site("evict.let_go", Ordering::AcqRel);
         let added = if dirty { DIRTY } else { 0 };
-        self.mark(Some(frame), order, |marks| Some(marks & !HELD | added)).map(|(_, marks)| marks & DIRTY == 0)
+        self.mark(Some(frame), order, |marks| Some(marks & !HELD | added))
+            .map(|(_, marks)| marks & DIRTY == 0)
     }
 
     /// The page is clean from here on, unless it is written after this; its bytes are to be read when no entry can write it. The frame; None: it is not dirty.

@@ -101,7 +101,12 @@ impl World {
             }
             // Here the sharers flush.
         };
-        evict::evict(|| self.slot.tag(true).is_some(), visit, |_| self.slot.take_tagged().map(|_| Batch(self)), defer);
+        evict::evict(
+            || self.slot.tag(true).is_some(),
+            visit,
+            |_| self.slot.take_tagged().map(|_| Batch(self)),
+            defer,
+        );
     }
 }
 
@@ -467,7 +472,10 @@ fn written_while_taken_away() {
         |world| {
             if let Some(frame) = world.slot.hold() {
                 world.bytes.store(2, Ordering::Relaxed);
-                assert!(world.slot.let_go(frame, true).is_some(), "a page is gone that bytes were copied into");
+                assert!(
+                    world.slot.let_go(frame, true).is_some(),
+                    "a page is gone that bytes were copied into"
+                );
             }
         },
     );

@@ -103,9 +103,14 @@ fn run(_: usize) {
 
 /// Sends what is due of all mounts; says whether anything is dirty yet.
 pub fn look() -> bool {
+    look_at(clock::since_boot())
+}
+
+/// The same, as if it were `now`.
+pub fn look_at(now: u64) -> bool {
     let mut is_dirty = false;
     for back in mounts() {
-        is_dirty |= back.look(clock::since_boot());
+        is_dirty |= back.look(now);
     }
     is_dirty
 }

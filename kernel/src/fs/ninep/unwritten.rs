@@ -61,12 +61,6 @@ impl Unwritten {
         self.since.load(SeqCst)
     }
 
-    /// What is dirty has been so for long.
-    #[cfg(test)]
-    pub fn make_old(&self) {
-        self.since.store(0, SeqCst);
-    }
-
     /// Pages may be dirty from here on.
     pub fn begin(&self) {
         if !self.dirty.swap(true, SeqCst) {

@@ -7,6 +7,9 @@
 #include "t.h"
 #include <sys/wait.h>
 
+/* A program of many checks says only which one failed. */
+#define MUST(is_so) ((is_so) ? (void)0 : (printf("line %d: not %s: %s\n", __LINE__, #is_so, strerror(errno)), exit(1)))
+
 #define PAGE 4096
 #define PAGES 600
 #define PROCESSES 4
@@ -27,23 +30,23 @@ static void fill(unsigned char *half, unsigned page, unsigned round)
 static void map_and_write(const char *path, unsigned who)
 {
     int fd = open(path, O_RDWR);
-    CHECK(fd >= 0);
+    MUST(fd >= 0);
     unsigned char *at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(at != MAP_FAILED);
+    MUST(at != MAP_FAILED);
     if (who % 2)
         close(fd);
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned page = 0; page < PAGES; page++) {
             volatile unsigned *word = (volatile unsigned *)(at + page * PAGE) + who;
-            CHECK(round == 0 || *word == value(page, who, round - 1));
+            MUST(round == 0 || *word == value(page, who, round - 1));
             *word = value(page, who, round);
         }
         if (who == 0)
-            CHECK(msync(at, PAGES * PAGE, MS_SYNC) == 0);
+            MUST(msync(at, PAGES * PAGE, MS_SYNC) == 0);
         if (who == 2)
-            CHECK(fsync(fd) == 0);
+            MUST(fsync(fd) == 0);
     }
-    CHECK(munmap(at, PAGES * PAGE) == 0);
+    MUST(munmap(at, PAGES * PAGE) == 0);
     _exit(0);
 }
 
@@ -55,8 +58,8 @@ static void call_and_write(const char *path)
         for (unsigned page = 0; page < PAGES; page++) {
             off_t place = (off_t)page * PAGE + BY_CALL;
             fill(half, page, round);
-            CHECK(pwrite(fd, half, sizeof half, place) == (ssize_t)sizeof half);
-            CHECK(pread(fd, back, sizeof back, place) == (ssize_t)sizeof back && memcmp(half, back, sizeof half) == 0);
+            MUST(pwrite(fd, half, sizeof half, place) == (ssize_t)sizeof half);
+            MUST(pread(fd, back, sizeof back, place) == (ssize_t)sizeof back && memcmp(half, back, sizeof half) == 0);
         }
     _exit(0);
 }
@@ -64,7 +67,7 @@ static void call_and_write(const char *path)
 static void write_all(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
-    CHECK(fd >= 0 && ftruncate(fd, PAGES * PAGE) == 0);
+    MUST(fd >= 0 && ftruncate(fd, PAGES * PAGE) == 0);
     close(fd);
     for (unsigned who = 0; who <= PROCESSES; who++) {
         pid_t child = fork();
@@ -72,11 +75,11 @@ static void write_all(const char *path)
             map_and_write(path, who);
         if (child == 0)
             call_and_write(path);
-        CHECK(child > 0);
+        MUST(child > 0);
     }
     int status;
     while (wait(&status) > 0)
-        CHECK(status == 0);
+        MUST(status == 0);
 }
 
 static void wanted(const char *path)
@@ -88,7 +91,7 @@ static void wanted(const char *path)
         fill(bytes[page] + BY_CALL, page, ROUNDS - 1);
     }
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    CHECK(write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes);
+    MUST(write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes);
     close(fd);
 }
 
@@ -99,14 +102,14 @@ static void synced(const char *path)
     for (int way = 0; way < 4; way++) {
         snprintf(name, sizeof name, "%s.%d", path, way);
         int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
-        CHECK(fd >= 0 && ftruncate(fd, 200000) == 0);
+        MUST(fd >= 0 && ftruncate(fd, 200000) == 0);
         char *at = mmap(NULL, 200000, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        CHECK(at != MAP_FAILED);
+        MUST(at != MAP_FAILED);
         memset(at, 'm', 50000);
         char some[50000];
         memset(some, 'w', sizeof some);
-        CHECK(pwrite(fd, some, sizeof some, 50000) == sizeof some);
-        CHECK((way == 0   ? fsync(fd)
+        MUST(pwrite(fd, some, sizeof some, 50000) == sizeof some);
+        MUST((way == 0   ? fsync(fd)
                : way == 1 ? fdatasync(fd)
                : way == 2 ? msync(at, 200000, MS_SYNC)
                           : syncfs(fd)) == 0);
@@ -120,7 +123,7 @@ static void synced(const char *path)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
+    MUST(argc == 3);
     if (!strcmp(argv[1], "write"))
         write_all(argv[2]);
     else if (!strcmp(argv[1], "wanted"))

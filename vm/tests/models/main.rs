@@ -45,6 +45,7 @@ mod request {
 }
 
 mod busy;
+mod clean;
 mod evict;
 mod leaf;
 mod mask;

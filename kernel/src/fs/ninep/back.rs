@@ -166,15 +166,19 @@ impl Back {
     /// # Errors
     /// Its inode is gone; those of the server, where nobody has it open to write.
     pub fn begin_dirty(&self, path: u64, is_it: impl Fn(&Node) -> bool) -> Result {
-        let inode = self.inodes.find(path).ok_or(EIO)?;
+        let find = || {
+            let files = self.files.lock();
+            let listed = files.iter().find(|listed| node_of(&listed.inode).is_some_and(&is_it))?;
+            Some((listed.inode.clone(), listed.fid.lock().is_some()))
+        };
+        let inode = match find() {
+            Some((inode, _)) => inode,
+            None => self.inodes.find(path).ok_or(EIO)?,
+        };
         let node = node_of(&inode).filter(|node| is_it(node)).ok_or(EIO)?;
         node.remote.unwritten.begin();
-        let is_ready = {
-            let files = self.files.lock();
-            let listed = files.iter().find(|listed| Arc::ptr_eq(&listed.inode, &inode));
-            listed.is_some_and(|listed| listed.fid.lock().is_some())
-        };
-        if !is_ready {
+        // Who takes the fid looks whether anything is dirty, under the list's lock.
+        if !find().is_some_and(|(_, is_ready)| is_ready) {
             self.list(&inode, node.remote.writable()?)?;
         }
         call();
@@ -244,10 +248,9 @@ impl Back {
         }
     }
 
-    /// The mount is gone. What is dirty is sent yet.
+    /// The mount is gone: what is dirty is sent yet, by the thread. Does not sleep.
     pub fn end(&self) {
         self.ended.store(true, SeqCst);
-        let _ = self.all().map(|all| all.iter().for_each(|listed| self.retire(listed)));
         call();
     }
 

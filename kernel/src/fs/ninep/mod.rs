@@ -5,7 +5,7 @@
 //! * `remote`    how a file is asked about, and which answers are of before a change
 //! * `inode`     files: what is known of them, and for how long
 //! * `contents`  their bytes, read into pages, and written through or into them
-//! * `back`      which files have pages that the server has not got, and who sends them; `unwritten` what of one
+//! * `back`      which files have pages that the server has not got, and who sends them; `unwritten` what of one, and `sending` how
 //! * `directory` listing their names, which `listing` keeps
 //! * `names`     changing names and attributes
 //! * `xattr`     extended attributes
@@ -27,6 +27,7 @@ mod message;
 mod names;
 mod options;
 mod remote;
+mod sending;
 #[cfg(test)]
 mod tests;
 mod unwritten;

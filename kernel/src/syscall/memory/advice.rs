@@ -192,10 +192,8 @@ fn write_back(space: &Space, range: core::ops::Range<usize>) -> Result {
             return;
         };
         let file = object.label().and_then(|label| label.downcast_ref::<Mapped>()).and_then(Mapped::inode);
-        if let Some(inode) = file {
-            let said = inode.ops.fsync(&inode, true);
-            written = written.and(said);
-        }
+        let said = file.map_or(Err(Errno::EIO), |inode| inode.ops.fsync(&inode, true));
+        written = written.and(said);
     });
     written
 }

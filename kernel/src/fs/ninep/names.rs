@@ -213,10 +213,9 @@ impl Node {
         let set = Set { mode, uid, gid, size, accessed, modified };
         // No page that is on its way comes after the new size. Times are the server's when it has what was written.
         if accessed.is_some() || modified.is_some() {
-            match self.write_back(u64::MAX) {
-                Err(error @ (EINTR | ENOMEM)) => return Err(error),
-                // What is lost is told to who has it open.
-                Ok(_) | Err(_) => {}
+            // What is lost is told to who has it open.
+            if let Err(error @ (EINTR | ENOMEM)) = self.write_back(u64::MAX) {
+                return Err(error);
             }
         }
         let _turn = if size.is_some() { Some(self.remote.unwritten.turn()?) } else { None };

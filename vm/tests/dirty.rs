@@ -393,7 +393,7 @@ fn whoever_writes_cleans_evicts_and_truncates_at_once_the_last_write_of_each_wor
         *store.manner.lock().unwrap() = Manner::Honest;
         object.write_back(0, ALL, ALL).unwrap();
         assert_eq!((store.dirty.load(SeqCst), object.is_settled()), (0, true));
-        let (words, expected) = (store.words.lock().unwrap(), expected.lock().unwrap());
+        let (words, expected) = (store.words.lock().unwrap().clone(), expected.lock().unwrap());
         for (page, expected) in expected.iter().enumerate() {
             let has = &words[page * WORDS..(page + 1) * WORDS];
             assert!(has == expected, "page {page} of round {round}: the store has other words");

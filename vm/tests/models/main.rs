@@ -74,7 +74,9 @@ fn each_name_is_broken_in_a_model_and_listed() {
             .flat_map(|call| protocol.split(call).skip(1))
             .filter_map(|rest| rest.split('"').next());
         for name in names {
-            let broken = sources.iter().any(|(_, _, model)| model.contains(&format!(": \"{name}\"")));
+            // That of cleaning (evict.rs) has a file of its own.
+            let mut models = sources.iter().map(|(_, _, model)| *model).chain([include_str!("clean.rs")]);
+            let broken = models.any(|model| model.contains(&format!(": \"{name}\"")));
             assert!(broken, "no model in which {name} of {file} is broken");
             assert!(list.contains(name), "{name} of {file} is not listed in main.rs");
         }

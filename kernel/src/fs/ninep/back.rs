@@ -102,15 +102,10 @@ fn run(_: usize) {
 }
 
 /// Sends what is due of all mounts; says whether anything is dirty yet.
-pub fn look() -> bool {
-    look_at(clock::since_boot())
-}
-
-/// The same, as if it were `now`.
-pub fn look_at(now: u64) -> bool {
+fn look() -> bool {
     let mut is_dirty = false;
     for back in mounts() {
-        is_dirty |= back.look(now);
+        is_dirty |= back.look(clock::since_boot());
     }
     is_dirty
 }
@@ -255,7 +250,7 @@ impl Back {
     }
 
     /// Sends what is due; says whether anything is dirty yet.
-    fn look(&self, now: u64) -> bool {
+    pub fn look(&self, now: u64) -> bool {
         let hurries = self.hurries.swap(false, SeqCst) || self.ended.load(SeqCst);
         let Ok(all) = self.all() else { return true };
         let mut is_dirty = false;

@@ -8,9 +8,10 @@ use super::server::{Fake, pattern};
 use super::writing::{NEW, World, call, close, enter_with, open, read_at, write};
 use crate::arch::user::copy_to_user;
 use crate::errno::*;
-use crate::fs::ninep::back;
+use crate::fs::ninep::back::Back;
 use crate::fs::ninep::inode::node_of;
 use crate::fs::ninep::message::Ask;
+use crate::fs::vfs::clock;
 use crate::fs::vfs::inode::Inode;
 use crate::testing::{Memory, in_process, is_asleep, syscall, thread, until};
 use linux_raw_sys::general as abi;
@@ -53,10 +54,19 @@ fn count(asked: &[u8], kind: Ask) -> usize {
     asked.iter().filter(|asked| **asked == kind as u8).count()
 }
 
+fn back(world: &World) -> Arc<Back> {
+    let root = world.superblock.root().unwrap().inode.clone();
+    node_of(&root).unwrap().fs.back.clone().unwrap()
+}
+
 /// Dirty pages of the mount.
 fn dirty(world: &World) -> u64 {
-    let root = world.superblock.root().unwrap().inode.clone();
-    node_of(&root).unwrap().fs.back.as_ref().unwrap().dirty()
+    back(world).dirty()
+}
+
+/// Does what the thread does.
+fn look(world: &World) -> bool {
+    back(world).look(clock::since_boot())
 }
 
 #[test]
@@ -114,9 +124,9 @@ fn syncs_of_all_kinds_and_age_send() {
             ("syncfs", &|| _ = syscall(abi::__NR_syncfs, &[fd]).unwrap()),
             ("sync", &|| world.superblock.ops.sync(&world.superblock, true).unwrap()),
             ("age", &|| {
-                assert!(back::look(), "it is not old");
+                assert!(look(&world), "it is not old");
                 assert_eq!(dirty(&world), 1);
-                assert!(!back::look_at(u64::MAX));
+                assert!(!back(&world).look(u64::MAX));
             }),
         ];
         for (name, call) in calls {
@@ -166,7 +176,7 @@ fn shared_mappings_write_the_file() {
         store(shared + 90_000, b"late").unwrap();
         syscall(abi::__NR_munmap, &[shared, 100_001]).unwrap();
         sync::rcu::drain();
-        assert!(!back::look(), "nobody has it open: it is sent at once");
+        assert!(!look(&world), "nobody has it open: it is sent at once");
         assert_eq!(&world.bytes("file")[90_000..90_004], b"late");
         // Made writable later; not where it was not opened so.
         let fd = open("file", abi::O_RDWR).unwrap();
@@ -292,8 +302,7 @@ fn what_the_server_says_does_not_undo_what_it_has_not_got() {
 fn who_makes_too_much_dirty_sends_some() {
     in_process(|| {
         let world = enter(Fake::new());
-        let root = world.superblock.root().unwrap().inode.clone();
-        node_of(&root).unwrap().fs.back.as_ref().unwrap().set_most(16);
+        back(&world).set_most(16);
         let fds = [open("a", NEW).unwrap(), open("b", NEW).unwrap()];
         for n in 0..100 {
             for fd in fds {
@@ -322,8 +331,7 @@ fn who_makes_too_much_dirty_sends_some() {
 fn a_file_that_is_clean_and_closed_is_not_kept() {
     in_process(|| {
         let world = enter(Fake::new());
-        let root = world.superblock.root().unwrap().inode.clone();
-        let back = node_of(&root).unwrap().fs.back.clone().unwrap();
+        let back = back(&world);
         for n in 0..5 {
             let fd = open("new", NEW).unwrap();
             if n % 2 == 0 {
@@ -335,7 +343,7 @@ fn a_file_that_is_clean_and_closed_is_not_kept() {
             close(fd);
             sync::rcu::drain();
             until(|| {
-                back::look();
+                look(&world);
                 back.listed() == 0
             });
         }

@@ -57,6 +57,7 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
         cpu_model: "max".into(),
         deterministic: false,
         disks: Vec::new(),
+        balloon: false,
         root: None,
         shares: Vec::new(),
         gdb: None,

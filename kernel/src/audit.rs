@@ -21,7 +21,6 @@
 
 use alloc::vec::Vec;
 use core::mem;
-use core::sync::atomic::Ordering;
 
 use sync::TryVec;
 use vm::audit::{Finding, Findings};
@@ -160,7 +159,7 @@ const OF_IPC: [&str; 4] = ["memory-files", "memory-file-pages", "locked-segment-
 fn count_users(findings: &mut Findings) -> Result {
     let mut changed = false;
     walk_processes(|process| {
-        changed |= !process.dumpable.load(Ordering::Relaxed);
+        changed |= !process.is_dumpable();
         true
     });
     if changed {

@@ -28,6 +28,7 @@ extern "C" fn boot() -> ! {
     unsafe { arch::start_cpus(other_cpu) };
     sched::pending::set_handler(sched::Pending::Serial, device::serial::drain);
     sched::pending::set_handler(sched::Pending::Device, device::virtio::look);
+    sched::pending::set_handler(sched::Pending::Memory, device::virtio::balloon::look);
     sched::pending::set_handler(sched::Pending::Log, fs::devfs::kmsg::tell);
     device::serial::init();
     info!(
@@ -44,6 +45,9 @@ extern "C" fn boot() -> ! {
     sched::idle_main()
 }
 
+/// Who gives memory back before a process is killed for it.
+static RELIEF: process::Relief = process::Relief(device::virtio::balloon::relieve);
+
 /// The part of the boot that may sleep: the root file system and the first process.
 fn finish_boot(_: usize) {
     syscall::trace::configure(arch::command_line());
@@ -57,8 +61,12 @@ fn finish_boot(_: usize) {
     #[cfg(feature = "lockdep")]
     crate::audit::plant(arch::command_line());
     device::virtio::init(arch::command_line());
+    process::set_relief(&RELIEF);
     fs::devfs::random::seed_from_device();
     fs::init(&FILE_SYSTEMS, arch::initramfs());
+    if let Err(errno) = fs::devfs::kmsg::start_console() {
+        warn!("no thread that shows messages on the console: {errno:?}");
+    }
     if let Err(errno) = process::signal::errand::start() {
         panic!("no memory for the thread that sends signals: {errno:?}");
     }

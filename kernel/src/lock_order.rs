@@ -356,6 +356,8 @@ sync::lock_order! {
     level RemoteFids;
     /// Numbers of fids that are free.
     level FidNumbers;
+    /// Pages of a console's output. Let go of before the queue is locked.
+    level DeviceBuffers;
     /// A queue of a device.
     level DeviceQueue;
     /// What has become of a request to a device.

@@ -15,7 +15,9 @@ use crate::registers::{Registers, Width, halves};
 #[repr(u32)]
 pub enum Kind {
     Block = 2,
+    Console = 3,
     Entropy = 4,
+    Balloon = 5,
     /// A server of files (9P).
     Share = 9,
 }
@@ -33,6 +35,8 @@ pub mod status {
 pub const VERSION_1: u64 = 1 << 32;
 /// No vector.
 const NO_VECTOR: u16 = 0xffff;
+/// Where a queue that is not used is notified.
+const NO_PLACE: usize = usize::MAX;
 /// Looks at a register that a device takes its time to change.
 const LOOKS: u32 = 100_000;
 /// Reads of configuration that changes meanwhile.
@@ -91,6 +95,8 @@ mod mmio {
     pub const NOTIFY: usize = 0x50;
     pub const INTERRUPTS: usize = 0x60;
     pub const ACKNOWLEDGE: usize = 0x64;
+    /// Of the reasons for an interrupt: the configuration has changed.
+    pub const CHANGED: u32 = 2;
     pub const STATUS: usize = 0x70;
     pub const QUEUE_TABLES: [usize; 3] = [0x80, 0x90, 0xa0];
     pub const GENERATION: usize = 0xfc;
@@ -192,7 +198,8 @@ impl<R: Registers> Transport<R> {
         Ok(taken)
     }
 
-    fn offered(&self) -> u64 {
+    /// The features that the device offers. Selects registers: only while the device is brought up.
+    pub fn offered(&self) -> u64 {
         let word = |n: u32| match self {
             Transport::Pci(pci) => {
                 pci.common.write_word(common::FEATURE_SELECT, n);
@@ -248,7 +255,7 @@ impl<R: Registers> Transport<R> {
     }
 
     /// Sets queue `n` up and lets the device use it. `addresses` are those of its three tables; `vector`, which PCI alone has, its entry of MSI-X. Queues are
-    /// set up in order.
+    /// set up in order; some may be left out.
     ///
     /// # Errors
     /// Queue, Vector, Memory.
@@ -258,7 +265,6 @@ impl<R: Registers> Transport<R> {
             Transport::Pci(pci) => {
                 let common = &pci.common;
                 common.write(common::QUEUE_SIZE, Width::Half, u32::from(size));
-                common.write(common::CONFIG_VECTOR, Width::Half, u32::from(NO_VECTOR));
                 common.write(common::QUEUE_VECTOR, Width::Half, u32::from(vector));
                 if common.read(common::QUEUE_VECTOR, Width::Half) != u32::from(vector) {
                     return Err(Error::Vector);
@@ -270,8 +276,11 @@ impl<R: Registers> Transport<R> {
                 let offset = common.read(common::QUEUE_NOTIFY, Width::Half);
                 // Below 2^48.
                 let place = (u64::from(offset).saturating_mul(u64::from(pci.multiplier))) as usize;
-                if place.saturating_add(2) > pci.notify.len() || pci.places.len() != usize::from(n) {
+                if place.saturating_add(2) > pci.notify.len() || pci.places.len() > usize::from(n) {
                     return Err(Error::Queue);
+                }
+                while pci.places.len() < usize::from(n) {
+                    pci.places.try_push(NO_PLACE).map_err(|_| Error::Memory)?;
                 }
                 pci.places.try_push(place).map_err(|_| Error::Memory)?;
                 common.write(common::QUEUE_ENABLE, Width::Half, 1);
@@ -298,7 +307,7 @@ impl<R: Registers> Transport<R> {
     pub fn notify(&self, n: u16) {
         match self {
             Transport::Pci(pci) => {
-                if let Some(&place) = pci.places.get(usize::from(n)) {
+                if let Some(&place) = pci.places.get(usize::from(n)).filter(|place| **place != NO_PLACE) {
                     pci.notify.write(place, Width::Half, u32::from(n));
                 }
             }
@@ -306,14 +315,26 @@ impl<R: Registers> Transport<R> {
         }
     }
 
-    /// Takes an interrupt of a device that has no messages: its line falls. Memory-mapped devices alone.
-    pub fn acknowledge(&self) {
-        if let Transport::Mmio(registers) = self {
-            let asked = registers.read_word(mmio::INTERRUPTS) & 3;
-            if asked != 0 {
-                registers.write_word(mmio::ACKNOWLEDGE, asked);
-            }
+    /// Takes an interrupt of a device that has no messages: its line falls. Memory-mapped devices alone. True: the configuration has changed.
+    pub fn acknowledge(&self) -> bool {
+        let Transport::Mmio(registers) = self else { return false };
+        let asked = registers.read_word(mmio::INTERRUPTS) & 3;
+        if asked != 0 {
+            registers.write_word(mmio::ACKNOWLEDGE, asked);
         }
+        asked & mmio::CHANGED != 0
+    }
+
+    /// Has the device send entry `vector` of MSI-X, or none, when its configuration changes. Before the queues are set up; nothing is to be done without PCI.
+    ///
+    /// # Errors
+    /// Vector: it does not take it.
+    pub fn set_configuration_vector(&self, vector: Option<u16>) -> Result<(), Error> {
+        let Transport::Pci(pci) = self else { return Ok(()) };
+        let vector = vector.unwrap_or(NO_VECTOR);
+        pci.common.write(common::CONFIG_VECTOR, Width::Half, u32::from(vector));
+        let taken = pci.common.read(common::CONFIG_VECTOR, Width::Half) == u32::from(vector);
+        if taken { Ok(()) } else { Err(Error::Vector) }
     }
 
     fn generation(&self) -> u32 {
@@ -346,6 +367,20 @@ impl<R: Registers> Transport<R> {
             }
         }
         Err(Error::Configuration)
+    }
+
+    /// Writes a word of the configuration of the device's kind; nothing if it does not reach so far.
+    pub fn set_configuration(&self, at: usize, value: u32) {
+        match self {
+            Transport::Pci(pci) => {
+                if let Some(registers) = &pci.device {
+                    registers.write_word(at, value);
+                }
+            }
+            Transport::Mmio(registers) => {
+                registers.write_word(at.saturating_add(mmio::CONFIGURATION), value);
+            }
+        }
     }
 
     pub fn is_pci(&self) -> bool {

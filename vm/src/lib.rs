@@ -37,12 +37,14 @@ use sync::atomic;
 pub use addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 pub use error::{FaultError, VmError};
 pub use machine::{Asid, Attached, CpuSet, Entry, FlushRange, Machine};
-pub use object::pager::{Asked, Pager, Shedder, may_grow, register_shedder};
+pub use object::pager::{Asked, Pager, Shedder, may_grow, register_shedder, shed};
 pub use object::{
-    Budget, BudgetKind, BudgetOwner, BudgetRef, Label, Object, ObjectOwner, ObjectRef, Sink, Source,
+    Budget, BudgetKind, BudgetOwner, BudgetRef, Label, Object, ObjectOwner, ObjectPages, ObjectRef, Sink,
+    Source,
 };
 pub use once::OnceBox;
 pub use op::lock::Lock;
+pub use op::pages::{MappedPage, PageKind};
 pub use op::remap::MremapFlags;
 pub use op::report::{FutexKey, MappingInfo, Usage};
 pub use request::{Access, Advice, Backing, MapFlags, MapRequest, Prot};

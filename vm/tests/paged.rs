@@ -394,3 +394,34 @@ fn readers_and_mappings_of_what_becomes_its_own_see_each_page() {
         assert_eq!(budget.used(BudgetKind::Pages), 0);
     }
 }
+
+#[test]
+fn what_objects_have_is_counted_by_whose_pages_they_are() {
+    let _g = alone();
+    sync::rcu::drain();
+    let before = ObjectPages::now();
+    let more = || {
+        let now = ObjectPages::now();
+        (now.paged.wrapping_sub(before.paged), now.own.wrapping_sub(before.own))
+    };
+    let source = Source::new(64);
+    let owner = source.object(64 * 4096);
+    let object = owner.share();
+    (0..20).for_each(|page| assert_eq!(word(&object, page), Ok(page + 1)));
+    assert_eq!(more(), (object.resident_pages(), 0));
+    // The first call after a page was read gives none back.
+    while object.resident_pages() > 0 {
+        object.shed(8);
+    }
+    assert_eq!(more(), (0, 0));
+    assert_eq!(object.own(40 * 4096, &|| false), Ok(true));
+    assert_eq!(more(), (0, 40));
+    object.set_size(4096).unwrap();
+    assert_eq!(more(), (0, 1));
+    let other = source.object(64 * 4096);
+    assert_eq!(word(&other.share(), 3), Ok(4));
+    assert_ne!(more().0, 0);
+    drop((owner, object, other));
+    sync::rcu::drain();
+    assert_eq!(more(), (0, 0));
+}

@@ -200,6 +200,7 @@ pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine
         cpu_model: cpu_model.into(),
         deterministic: false,
         disks: Vec::new(),
+        balloon: false,
         root: None,
         shares: Vec::new(),
         gdb: None,

@@ -70,6 +70,8 @@ pub struct Machine {
     /// this machine comes to it.
     pub deterministic: bool,
     pub disks: Vec<Disk>,
+    /// What the guest frees goes back to this machine. Not where each run must be the same, nor where lines or rates are measured: it works by itself.
+    pub balloon: bool,
     /// The folder that is the guest's live root.
     pub root: Option<PathBuf>,
     pub shares: Vec<Share>,
@@ -270,6 +272,7 @@ pub(super) mod tests {
             cpu_model: "max".into(),
             deterministic: false,
             disks: Vec::new(),
+            balloon: false,
             root: None,
             shares: Vec::new(),
             gdb: None,

@@ -69,7 +69,7 @@ pub struct Device {
 
 impl Machine {
     /// All virtio devices of the machine. Where each run must be the same there is no source of entropy: it answers when QEMU's main loop comes to it, and
-    /// other bytes each time.
+    /// other bytes each time; nor a balloon, which works by the clock.
     pub fn virtio(&self) -> Vec<Device> {
         let mut devices = Vec::new();
         if !self.deterministic {
@@ -89,6 +89,10 @@ impl Machine {
             let before = ["-fsdev".to_owned(), share::fsdev(folder, &name, writes)];
             let properties = format!(",fsdev={name},mount_tag={name}");
             devices.push(self.device(place, "virtio-9p", &properties, &before));
+        }
+        if self.balloon && !self.deterministic {
+            let place = first + (self.shares.len() + self.root.iter().len()) as u64;
+            devices.push(self.device(place, "virtio-balloon", ",free-page-reporting=on", &[]));
         }
         devices
     }
@@ -160,6 +164,9 @@ mod tests {
         assert_eq!(machine.with_devices("quiet"), "quiet");
         machine.model = Model::Microvm;
         assert_eq!(machine.with_devices("quiet"), "virtio_mmio.device=512@0xfeb02e00:47 quiet");
+        machine.balloon = true;
+        let both = "virtio_mmio.device=512@0xfeb02e00:47 virtio_mmio.device=512@0xfeb02c00:46 quiet";
+        assert_eq!(machine.with_devices("quiet"), both);
         machine.deterministic = true;
         assert_eq!(machine.with_devices("quiet"), "quiet", "no device with a time of its own");
     }

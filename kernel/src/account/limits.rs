@@ -33,6 +33,15 @@ impl Setting {
     }
 }
 
+/// fs.protected_fifos, protected_regular: in a sticky directory that others write, open(2) with O_CREAT does not open who else's fifos, files; 2: nor in one that a
+/// group writes. 0: it does.
+pub static PROTECTED_FIFOS: Setting = Setting(AtomicU64::new(0));
+pub static PROTECTED_REGULAR: Setting = Setting(AtomicU64::new(0));
+/// fs.protected_hardlinks: nobody gives another name to who else's file that he may not read and write. As distributions have it.
+pub static PROTECTED_HARDLINKS: Setting = Setting(AtomicU64::new(1));
+/// fs.protected_symlinks: in a sticky directory that all write, a link is followed by its owner alone, or if it is the directory's. As distributions have it.
+pub static PROTECTED_SYMLINKS: Setting = Setting(AtomicU64::new(1));
+
 /// fs.pipe-user-pages-soft: an ordinary user's further pipes are small.
 pub static PIPE_PAGES_SOFT: Setting = Setting(AtomicU64::new(16_384));
 /// fs.pipe-user-pages-hard: there are no further ones.

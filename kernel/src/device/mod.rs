@@ -1,7 +1,7 @@
 //! Devices.
 //!
 //! * `serial` the serial ports
-//! * `virtio` virtio devices: sources of entropy, disks
+//! * `virtio` virtio devices: sources of entropy, disks, servers of files, the balloon, consoles
 
 pub mod serial;
 pub mod virtio;
@@ -17,6 +17,12 @@ pub fn interrupt(line: u8) {
 
 /// A device that sends its messages to this CPU has done something; interrupts are off.
 pub fn message() {
+    sched::pending::raise(Pending::Device);
+}
+
+/// A device says by a message that its configuration has changed; interrupts are off. Boot CPU.
+pub fn changed() {
+    virtio::note_change();
     sched::pending::raise(Pending::Device);
 }
 

@@ -154,6 +154,11 @@ impl Port {
         self.drain();
     }
 
+    /// First and last of its I/O ports.
+    pub fn io_ports(&self) -> (u16, u16) {
+        (self.base, self.base.saturating_add(SCRATCH))
+    }
+
     pub fn is_present(&self) -> bool {
         self.present.load(Ordering::Relaxed)
     }

@@ -40,6 +40,11 @@ pub fn tid() -> u32 {
     process::current().tid()
 }
 
+/// So many bytes came from a disk for the running thread, or went to one (/proc/PID/io).
+pub fn note_disk(written: bool, bytes: u64) {
+    process::io::note_disk(written, bytes);
+}
+
 /// Has the running thread all of `what` in effect?
 pub fn capable(what: Capability) -> bool {
     current().capable(what)

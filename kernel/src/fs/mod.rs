@@ -178,8 +178,21 @@ pub fn open_exec(what: Executable<'_>) -> Result<Arc<File>> {
 pub fn create_core(path: &[u8]) -> Result<Arc<File>> {
     let (context, cred) = (caller::context(), vfs::access::Cred::current());
     let _ = vfs::remove::unlink_at(&context, &cred, Start::Cwd, path);
+    create_fresh_core(&context, &cred, path)
+}
+
+/// The same for a process whose core is root's: seen from `context`, and no file gives way to it.
+///
+/// # Errors
+/// As open(2).
+pub fn create_core_for_root(context: &FsContext, path: &[u8]) -> Result<Arc<File>> {
+    let group = caller::current().ids().fsgid;
+    create_fresh_core(context, &vfs::access::Cred::root_for(group), path)
+}
+
+fn create_fresh_core(context: &FsContext, cred: &vfs::access::Cred, path: &[u8]) -> Result<Arc<File>> {
     let flags = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::READ_WRITE | OpenFlags::NOFOLLOW;
-    let file = file::open::open(&context, &cred, Start::Cwd, path, flags, 0o600)?;
+    let file = file::open::open(context, cred, Start::Cwd, path, flags, 0o600)?;
     let inode = file.inode();
     let good = inode.kind == vfs::inode::Kind::Regular
         && inode.links() == 1

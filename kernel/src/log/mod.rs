@@ -11,7 +11,7 @@ pub mod ring;
 pub mod text;
 
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Message levels, numbered as Linux numbers them for `loglevel=`: a message is printed if its level is below the
 /// console's.
@@ -147,8 +147,25 @@ pub fn tell(level: u8, message: fmt::Arguments<'_>) {
     }
 }
 
+/// A virtio console has the messages, and no serial port.
+static IS_ELSEWHERE: AtomicBool = AtomicBool::new(false);
+
+/// Messages are shown elsewhere from now on, and on the serial port only if the command line names one as a console. What is said in a panic goes there in any case.
+pub fn leave_serial(command_line: &str) {
+    let is_named = command_line.split_ascii_whitespace().any(|word| word.starts_with("console=ttyS"));
+    IS_ELSEWHERE.store(!is_named, Ordering::Relaxed);
+}
+
+/// They are shown nowhere else any more.
+pub fn return_to_serial() {
+    IS_ELSEWHERE.store(false, Ordering::Relaxed);
+}
+
 /// Writes to the console, from anywhere.
 pub fn write(text: &[u8]) {
+    if IS_ELSEWHERE.load(Ordering::Relaxed) && !is_panicking() {
+        return;
+    }
     match crate::device::serial::port(0) {
         Some(port) if crate::arch::percpu_ready() => port.write_line(text),
         _ => crate::device::serial::early_write(text),

@@ -20,6 +20,12 @@ bitflags::bitflags! {
 /// How late a sleep of the first thread may end, in nanoseconds, as on Linux.
 const FIRST_SLACK: u64 = 50_000;
 
+/// No user.
+pub const NOBODY: u32 = u32::MAX;
+
+/// Logins that there were.
+static LOGINS: AtomicU32 = AtomicU32::new(0);
+
 /// Written by the thread itself alone, where nothing else is said. A thread fits into twelve cache lines by little.
 pub struct Attributes {
     slack: AtomicU64,
@@ -30,6 +36,9 @@ pub struct Attributes {
     io_priority: AtomicU32,
     /// PR_SET_PDEATHSIG. Not handed on.
     death_signal: AtomicU8,
+    /// Who logged in (/proc/PID/loginuid), and the number of that login; `NOBODY`: nobody did.
+    login: AtomicU32,
+    login_session: AtomicU32,
 }
 
 impl Attributes {
@@ -41,6 +50,8 @@ impl Attributes {
             flags: AtomicU8::new(0),
             io_priority: AtomicU32::new(0),
             death_signal: AtomicU8::new(0),
+            login: AtomicU32::new(NOBODY),
+            login_session: AtomicU32::new(NOBODY),
         }
     }
 
@@ -53,6 +64,8 @@ impl Attributes {
             flags: AtomicU8::new(self.flags.load(Relaxed)),
             io_priority: AtomicU32::new(self.io_priority()),
             death_signal: AtomicU8::new(0),
+            login: AtomicU32::new(self.login.load(Relaxed)),
+            login_session: AtomicU32::new(self.login_session.load(Relaxed)),
         }
     }
 
@@ -87,6 +100,18 @@ impl Attributes {
 
     pub fn set_death_signal(&self, signal: u32) {
         self.death_signal.store(signal as u8, SeqCst);
+    }
+
+    /// Who logged in, and the number of that login; [`NOBODY`] twice: nobody did.
+    pub fn login(&self) -> (u32, u32) {
+        (self.login.load(Relaxed), self.login_session.load(Relaxed))
+    }
+
+    /// `user` logs in, who becomes the thread; [`NOBODY`]: nobody has.
+    pub fn set_login(&self, user: u32) {
+        let session = if user == NOBODY { NOBODY } else { LOGINS.fetch_add(1, Relaxed).wrapping_add(1) };
+        self.login.store(user, Relaxed);
+        self.login_session.store(session, Relaxed);
     }
 
     pub fn flags(&self) -> Flags {

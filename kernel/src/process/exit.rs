@@ -80,6 +80,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let process = &thread.process;
     let was_last = leave_user_memory(process, space);
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
+    process.keep_io_of(&thread);
     process.thread_ends(&thread, &usage);
     thread.own_undo.end();
     if was_last {

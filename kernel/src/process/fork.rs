@@ -3,8 +3,10 @@
 //! Everything that can fail comes first. Then the new thread or process is published, added to its parent's children, and started.
 #![forbid(unsafe_code)]
 
+use super::access::Dumpable;
 use super::credentials::count::{self, Counted};
 use super::ids::Id;
+use super::io;
 use super::own::References;
 use super::personality::{Persona, Personality};
 use super::session::group::ForkStart;
@@ -23,7 +25,7 @@ use crate::ipc::sem::undo;
 use crate::memory::Space;
 use crate::sched::{self, Sleep, TaskLink, WaitQueue};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general as abi;
 use sync::protocol::mask::Mask;
 use sync::rcu::{Place, RcuArc, RcuHead};
@@ -322,6 +324,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         undoes_alone: AtomicBool::new(parts.undo.is_some()),
         own_undo: parts.undo.unwrap_or_default(),
         minor_faults: AtomicU64::new(0),
+        io: io::Counters::default(),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),
         has_children: AtomicBool::new(false),
@@ -364,7 +367,7 @@ fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<T
         counted: Counted::as_one(parts.counted.take()),
         exit_signal: AtomicU32::new(exit_signal),
         adjustment: caller.adjustment.copy(),
-        dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
+        dumpable: AtomicU8::new(caller.dumpable.load(Ordering::Relaxed)),
         dump_filter: AtomicU32::new(caller.dump_filter.load(Ordering::Relaxed)),
         dump: RcuArc::empty(),
         without_tty: AtomicBool::new(caller.without_tty.load(Ordering::Relaxed)),
@@ -399,6 +402,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         timers: timer::posix::Timers::new(),
         memory: SpinLock::new(exec::ProgramLayout::default(), &MEMORY),
         gone: wait::Usage::default(),
+        gone_io: io::Counters::default(),
         children_usage: wait::Usage::default(),
         status: AtomicI32::new(0),
         zombie: AtomicBool::new(false),
@@ -408,7 +412,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         uid: AtomicU32::new(0),
         counted: Counted::nothing(),
         exit_signal: AtomicU32::new(abi::SIGCHLD),
-        dumpable: AtomicBool::new(true),
+        dumpable: AtomicU8::new(Dumpable::User as u8),
         dump_filter: AtomicU32::new(dump::Filter::DEFAULT.bits()),
         dump: RcuArc::empty(),
         subreaper: AtomicBool::new(false),

@@ -33,6 +33,7 @@ mod family;
 pub mod foreign;
 mod fork;
 pub mod ids;
+pub mod io;
 pub mod limits;
 mod list;
 mod oom;
@@ -53,16 +54,17 @@ mod usage;
 pub mod utsname;
 mod walk;
 
-pub use attributes::{Attributes, Flags};
+pub use attributes::{Attributes, Flags, NOBODY};
 pub use credentials::capabilities::Capability;
 pub use credentials::count::has_as_many;
 pub use credentials::{Credentials, access, capabilities, set_credentials};
 pub use exit::{exit_group, exit_thread};
+pub use family::children_of;
 pub use family::wait;
 pub use fork::{CloneRequest, clone};
 pub use ids::{Pid, find_process, find_thread, walk_processes, walk_processes_from};
 pub use limits::{file_size_limit, limit_now};
-pub use oom::{badness, drain_and_retry, release as release_memory};
+pub use oom::{Relief, badness, drain_and_retry, release as release_memory, set_relief};
 pub use own::before_user_mode;
 pub use session::Session;
 pub use signal::deliver::return_work;
@@ -81,7 +83,7 @@ use crate::memory::{HeldSpace, Space};
 use crate::sched::{self, Deadline, Task, TaskLink, WaitQueue, Work};
 use alloc::sync::Arc;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
 use sync::protocol::mask::Mask;
 use sync::rcu::{List, Place, RcuArc, RcuHead};
@@ -123,6 +125,8 @@ pub struct Process {
     pub memory: SpinLock<exec::ProgramLayout, level::ProcessMemory>,
     /// Processor time and switches of threads that are gone, ns; page faults.
     pub(crate) gone: wait::Usage,
+    /// What threads that are gone, and children that were waited for, had read and written.
+    pub(crate) gone_io: io::Counters,
     /// The same of children that were waited for.
     pub(crate) children_usage: wait::Usage,
     /// Wait status once it is a zombie.
@@ -140,7 +144,8 @@ pub struct Process {
     pub(crate) counted: credentials::count::Counted,
     /// The signal that tells the parent; 0: none.
     pub(crate) exit_signal: AtomicU32,
-    pub(crate) dumpable: AtomicBool,
+    /// An `access::Dumpable`.
+    pub(crate) dumpable: AtomicU8,
     /// Which memory a core dump has (`dump::Filter`).
     pub(crate) dump_filter: AtomicU32,
     /// The core dump that is being written.
@@ -226,6 +231,7 @@ pub struct Thread {
     undoes_alone: AtomicBool,
     pub minor_faults: AtomicU64,
     pub major_faults: AtomicU64,
+    pub(crate) io: io::Counters,
     pub(crate) exiting: AtomicBool,
     /// Children of its process belong to it, or did (`family::threads`).
     pub(crate) has_children: AtomicBool,

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::entry::{Make, MakeOf, Setting};
 use super::manner::Manner;
-use super::nodes::Who;
+use super::task::who::Who;
 use super::{Source, process as files, status};
 use crate::errno::{EACCES, EPERM, ESRCH, Result};
 use crate::fs::caller;

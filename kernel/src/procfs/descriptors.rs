@@ -9,7 +9,8 @@ use sync::heap::Text;
 
 use super::Source;
 use super::manner::Manner;
-use super::nodes::{NUMBERS, PER_NAME, Who, number_of};
+use super::nodes::NUMBERS;
+use super::task::who::{PER_NAME, Who, number_of};
 use crate::errno::{ENOENT, ENOMEM, Result};
 use crate::fs::Shown;
 use crate::fs::file::{File, OpenFlags};

@@ -5,6 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::manner::Manner;
+use super::space::Row;
+use super::task::who::Who;
 use crate::errno::Result;
 use crate::process::{Process, Thread};
 
@@ -31,6 +33,10 @@ pub enum What {
     Setting(&'static Setting),
     /// The same, whose mode says that nobody writes it.
     Restored(&'static Setting),
+    /// One that root alone sees.
+    Hidden(&'static Setting),
+    /// One that is only written: it asks for something to be done.
+    Asked(&'static Setting),
 }
 
 /// A name in the directory of a process or thread.
@@ -47,18 +53,37 @@ pub enum WhatOf {
     Text(MakeOf),
     /// A text about a process as a whole, which its threads do not have.
     Whole(MakeOf),
+    /// A text about a thread alone, which the directory of its process does not have.
+    Part(MakeOf),
     /// A text about what is in the process, for those who may look into it.
     Inner(MakeOf),
     Link(MakeOf, LinkTo),
     /// A directory that is the same for all, whose entries' numbers begin there.
     Fixed(&'static [Entry], u64),
+    /// A text about its mappings, for the same.
+    Rows(Row),
     /// Its memory itself.
     Memory,
+    /// What its page table says.
+    Pagemap,
+    /// Links to the files that it maps.
+    MapFiles,
     Fds,
     FdInfos,
     Tasks,
     /// The namespaces that it is in.
     Spaces,
+}
+
+impl WhatOf {
+    /// Does the directory of this process or thread have it?
+    pub(super) fn is_of(self, who: Who) -> bool {
+        match self {
+            WhatOf::Tasks | WhatOf::Whole(_) | WhatOf::MapFiles => who.tid == 0,
+            WhatOf::Part(_) => who.tid != 0,
+            _ => true,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use sync::heap::Text;
 use crate::arch;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::vfs::superblock;
-use crate::fs::{block, caller};
+use crate::fs::{block, caller, devfs};
 use crate::process::{ids, utsname, walk_processes};
 use crate::sched;
 
@@ -65,15 +65,17 @@ fn running() -> u64 {
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn meminfo(out: &mut Vec<u8>) -> Result {
     let kib = 4;
-    let (total, free) = (vm::frame::total_frames() * kib, vm::frame::free_frames() * kib);
+    let (total, free) = (vm::frame::managed_frames() * kib, vm::frame::free_frames() * kib);
+    let objects = vm::ObjectPages::now();
+    let (paged, shared) = (objects.paged * kib, objects.own * kib);
     let mut slab = 0;
     vm::slab::for_each_cache(&mut |cache| slab += (cache.slabs * cache.pages_per_slab) as u64 * kib);
     for (name, value) in [
         ("MemTotal:", total),
         ("MemFree:", free),
-        ("MemAvailable:", free),
+        ("MemAvailable:", free + paged),
         ("Buffers:", 0),
-        ("Cached:", 0),
+        ("Cached:", paged + shared),
         ("SwapCached:", 0),
         ("Active:", 0),
         ("Inactive:", 0),
@@ -83,7 +85,7 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
         ("Writeback:", 0),
         ("AnonPages:", 0),
         ("Mapped:", 0),
-        ("Shmem:", 0),
+        ("Shmem:", shared),
         ("Slab:", slab),
         ("SReclaimable:", 0),
         ("SUnreclaim:", slab),
@@ -224,7 +226,11 @@ pub fn filesystems(out: &mut Vec<u8>) -> Result {
 }
 
 pub fn devices(out: &mut Vec<u8>) -> Result {
-    put!(out, "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n\nBlock devices:\n");
+    put!(out, "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n");
+    if let Some(major) = devfs::console_major() {
+        put!(out, "{major:3} hvc\n");
+    }
+    put!(out, "\nBlock devices:\n");
     if block::names().next().is_some() {
         put!(out, "{:3} virtblk\n", block::MAJOR);
     }
@@ -242,6 +248,12 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
         major += usage.major_faults;
         true
     });
+    // KiB that went to and from disks; there is no swap.
+    let (read, written) = block::names().fold((0, 0), |(read, written), (_, disk, _)| {
+        let [reads, writes, ..] = disk.sums();
+        (read + reads[1] / 2, written + writes[1] / 2)
+    });
+    put!(out, "pgpgin {read}\npgpgout {written}\npswpin 0\npswpout 0\n");
     put!(out, "pgfault {}\npgmajfault {major}\n", minor + major);
     Ok(())
 }

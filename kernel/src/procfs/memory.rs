@@ -7,7 +7,7 @@ use core::any::Any;
 
 use sync::try_box;
 
-use super::nodes::Who;
+use super::task::who::Who;
 use crate::errno::{EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, FileOps, Order};

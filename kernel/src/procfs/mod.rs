@@ -15,6 +15,7 @@ mod general;
 mod groups;
 mod ipc;
 mod kmsg;
+mod knobs;
 mod latency;
 mod lockstat;
 mod manner;
@@ -26,9 +27,12 @@ mod numbers;
 mod process;
 mod sched;
 mod settings;
+mod space;
 #[cfg(feature = "lockdep")]
 mod stack;
 mod status;
+mod system;
+mod task;
 mod text;
 mod users;
 
@@ -81,15 +85,52 @@ pub trait Source: Send + Sync + 'static {
 
     fn text(&self, out: &mut Vec<u8>) -> Result;
 
+    /// A part of a long text, which begins where `from` says: 0, or what the part before it answered. None: it was the last.
+    fn part(&self, _from: usize, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        self.text(out).map(|()| None)
+    }
+
     fn write(&self, _data: &[u8]) -> Result {
         Err(EINVAL)
+    }
+}
+
+/// The part of a text that was read last.
+struct Content {
+    text: Vec<u8>,
+    /// Where in the whole it begins.
+    start: u64,
+    /// Where the next part begins.
+    next: Option<usize>,
+}
+
+impl Content {
+    fn first(source: &impl Source) -> Result<Content> {
+        let mut text = Vec::new();
+        let next = source.part(0, &mut text)?;
+        Ok(Content { text, start: 0, next })
+    }
+
+    /// What lies at `at` or follows in this part; None: it comes later, if there is more.
+    fn rest(&self, at: u64) -> Option<&[u8]> {
+        let skipped = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        self.text.get(skipped..).filter(|rest| !rest.is_empty())
+    }
+
+    /// Goes on to the next part. False: there is none.
+    fn advance(&mut self, source: &impl Source) -> Result<bool> {
+        let Some(next) = self.next else { return Ok(false) };
+        self.start = self.start.saturating_add(self.text.len() as u64);
+        self.text.clear();
+        self.next = source.part(next, &mut self.text)?;
+        Ok(true)
     }
 }
 
 /// An open file of text.
 pub struct TextFile<S: Source> {
     source: S,
-    content: Mutex<Option<Vec<u8>>, level::ProcContent>,
+    content: Mutex<Option<Content>, level::ProcContent>,
 }
 
 impl<S: Source> TextFile<S> {
@@ -100,16 +141,25 @@ impl<S: Source> TextFile<S> {
 
 impl<S: Source> FileOps for TextFile<S> {
     fn read(&self, _: &File, at: u64, out: &mut Output<'_>, mut order: Order<'_>) -> Result<usize> {
-        let mut content = self.content.lock_in(&mut order);
-        if at == 0 || content.is_none() {
-            let mut text = Vec::new();
-            self.source.text(&mut text)?;
-            *content = Some(text);
+        let mut kept = self.content.lock_in(&mut order);
+        let content = match &mut *kept {
+            Some(content) if at != 0 && content.start <= at => content,
+            other => other.insert(Content::first(&self.source)?),
+        };
+        let (began, mut at) = (at, at);
+        loop {
+            if let Some(rest) = content.rest(at) {
+                at = at.saturating_add(out.put(rest) as u64);
+            }
+            if content.next.is_none() || out.left() == 0 || out.faulted() {
+                return out.result();
+            }
+            match content.advance(&self.source) {
+                Ok(true) => {}
+                Err(error) if at == began => return Err(error),
+                _ => return out.result(),
+            }
         }
-        let text = content.as_deref().unwrap_or(&[]);
-        let rest = usize::try_from(at).ok().and_then(|at| text.get(at..)).unwrap_or(&[]);
-        out.put(rest);
-        out.result()
     }
 
     fn write(&self, _: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {

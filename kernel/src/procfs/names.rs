@@ -3,6 +3,9 @@
 
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
 use super::manner::Manner;
+use super::space::{Row, numa, smaps};
+use super::system::{devices, memory};
+use super::task::{self, login};
 use super::{
     general, groups, ipc, latency, lockstat, maps, process as files, sched, settings, status, users,
 };
@@ -12,19 +15,26 @@ const fn text(name: &'static str, make: Make) -> Entry {
 }
 
 pub static ROOT: &[Entry] = &[
+    text("buddyinfo", memory::buddyinfo),
     text("cmdline", general::cmdline),
+    text("consoles", devices::consoles),
     text("cpuinfo", general::cpuinfo),
     Entry { name: "darter", what: What::Dir(DARTER) },
     text("devices", general::devices),
     text("diskstats", general::diskstats),
     text("filesystems", general::filesystems),
+    Entry { name: "fs", what: What::Dir(&[]) },
     text("interrupts", general::interrupts),
+    text("iomem", memory::iomem),
+    text("ioports", devices::ioports),
     Entry { name: "kmsg", what: What::Log },
     text("latency", latency::text),
     text("loadavg", general::loadavg),
     text("locks", general::locks),
     text("lockstat", lockstat::text),
     text("meminfo", general::meminfo),
+    text("misc", devices::nothing),
+    text("modules", devices::nothing),
     Entry { name: "mounts", what: What::Link(general::link_mounts) },
     Entry { name: "net", what: What::Link(general::link_net) },
     text("partitions", general::partitions),
@@ -36,10 +46,14 @@ pub static ROOT: &[Entry] = &[
     Entry { name: "sys", what: What::Dir(settings::SYS) },
     Entry { name: "sysvipc", what: What::Dir(ipc::FILES) },
     Entry { name: "thread-self", what: What::Link(general::link_thread_self) },
+    Entry { name: "tty", what: What::Dir(TTY) },
     text("uptime", general::uptime),
     text("version", general::version),
     text("vmstat", general::vmstat),
+    text("zoneinfo", memory::zoneinfo),
 ];
+
+static TTY: &[Entry] = &[text("drivers", devices::drivers)];
 
 /// What Linux does not show.
 static DARTER: &[Entry] = &[
@@ -88,37 +102,60 @@ const fn other(name: &'static str, mode: u32, what: WhatOf) -> Of {
     Of { name, mode, what, manner: Manner::Lines }
 }
 
+const fn whole(of: Of, make: MakeOf) -> Of {
+    Of { what: WhatOf::Whole(make), ..of }
+}
+
+const fn rows(name: &'static str, row: Row) -> Of {
+    other(name, 0o444, WhatOf::Rows(row))
+}
+
 /// By their names' first letters, which `from_letter` relies on.
 pub const PROCESS: &[Of] = &[
-    Of { what: WhatOf::Whole(sched::autogroup), ..of("autogroup", 0o644, sched::autogroup) },
+    whole(of("autogroup", 0o644, sched::autogroup), sched::autogroup),
     inner("auxv", 0o400, files::auxv).piece(),
+    other("children", 0o444, WhatOf::Part(task::children)),
     of("cmdline", 0o444, files::cmdline).piece(),
     of("comm", 0o644, files::comm),
-    of("coredump_filter", 0o644, files::coredump_filter).piece(),
+    whole(of("coredump_filter", 0o644, files::coredump_filter).piece(), files::coredump_filter),
     other("cwd", 0o777, WhatOf::Link(files::cwd, LinkTo::Cwd)),
     inner("environ", 0o400, files::environ).piece(),
     other("exe", 0o777, WhatOf::Link(files::exe, LinkTo::Exe)),
     other("fd", 0o500, WhatOf::Fds),
     other("fdinfo", 0o555, WhatOf::FdInfos),
+    of("gid_map", 0o644, login::id_map),
+    of("io", 0o400, task::io),
     of("limits", 0o444, files::limits),
-    inner("maps", 0o444, maps::maps),
+    of("loginuid", 0o644, login::loginuid).piece(),
+    other("map_files", 0o500, WhatOf::MapFiles),
+    rows("maps", maps::row),
     other("mem", 0o600, WhatOf::Memory),
     of("mountinfo", 0o444, files::mountinfo).made(Manner::Mounts),
     of("mounts", 0o444, files::mounts).made(Manner::Mounts),
+    whole(of("mountstats", 0o400, task::mountstats), task::mountstats),
     other("net", 0o555, WhatOf::Fixed(NET, NET_NUMBERS)),
     other("ns", 0o511, WhatOf::Spaces),
+    rows("numa_maps", numa::numa_maps),
     of("oom_adj", 0o644, files::oom_adj).piece(),
     of("oom_score", 0o444, files::oom_score),
     of("oom_score_adj", 0o644, files::oom_score_adj).made(Manner::Number),
+    other("pagemap", 0o400, WhatOf::Pagemap),
+    of("personality", 0o400, task::personality),
+    of("projid_map", 0o644, login::id_map),
     other("root", 0o777, WhatOf::Link(files::root, LinkTo::Root)),
     of("sched", 0o644, sched::sched),
     of("schedstat", 0o444, sched::schedstat_of),
-    inner("smaps_rollup", 0o444, maps::rollup),
+    of("sessionid", 0o444, login::sessionid).piece(),
+    of("setgroups", 0o644, login::setgroups),
+    rows("smaps", smaps::smaps),
+    inner("smaps_rollup", 0o444, smaps::rollup),
     of("stat", 0o444, status::stat),
     of("statm", 0o444, status::statm),
     of("status", 0o444, status::status),
     other("task", 0o555, WhatOf::Tasks),
-    of("timerslack_ns", 0o666, files::timerslack),
+    whole(of("timers", 0o444, task::timers), task::timers),
+    whole(of("timerslack_ns", 0o666, files::timerslack), files::timerslack),
+    of("uid_map", 0o644, login::id_map),
     of("wchan", 0o444, files::wchan),
 ];
 

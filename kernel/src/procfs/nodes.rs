@@ -11,12 +11,15 @@ use super::content::{OfMachine, OfProcess, OfSetting};
 use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
 use super::names::{PROCESS, ROOT, from_letter};
+use super::space::{Row, Rows, map_files, pagemap};
+use super::task::login;
+use super::task::who::{Who, check_access, number_of};
 use super::{TextFile, kmsg, memory, numbers, process as files};
 use crate::bytes;
 use crate::errno::{EACCES, EBADF, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::Shown;
 use crate::fs::anon::namespace::Kept;
-use crate::fs::caller;
+use crate::fs::caller::{self, Capability};
 use crate::fs::file::describe;
 use crate::fs::file::{FileOps, OpenFlags, Place};
 use crate::fs::vfs::access::EXEC;
@@ -25,8 +28,7 @@ use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode};
 use crate::fs::vfs::mount::Path;
 use crate::fs::vfs::operations::{DirEntry, InodeOps, LinkText, Moving, Writing};
-use crate::process::access::{self, By};
-use crate::process::{Credentials, Pid, Process, Thread, find_process, ids, walk_processes_from};
+use crate::process::{Credentials, Pid, Process, ids, walk_processes_from};
 
 /// What an inode of /proc stands for.
 enum Node {
@@ -44,64 +46,19 @@ enum Node {
     Spaces(Who),
     TextOf(Who, MakeOf, &'static Of),
     LinkOf(Who, MakeOf, LinkTo),
+    RowsOf(Who, Row),
     Memory(Who),
+    Pagemap(Who),
+    MapFiles(Who),
+    MapFile(Who, map_files::Place),
     Fds(Who),
     Fd(Who, i32),
     FdInfos(Who),
     FdInfo(Who, i32),
 }
 
-/// Whom a file of /proc/PID is about: a process, and a thread of it or (`tid` 0) its first. A number is used again when its process is gone, so
-/// when the process began belongs to its name: an open file never comes to show another process.
-#[derive(Clone, Copy)]
-pub(super) struct Who {
-    pub(super) pid: u32,
-    pub(super) tid: u32,
-    began: u64,
-}
-
-impl Who {
-    fn of(process: &Process, tid: u32) -> Who {
-        Who { pid: process.pid(), tid, began: process.started }
-    }
-
-    /// The process, if it is there still. A zombie is.
-    pub(super) fn process(self) -> Option<Arc<Process>> {
-        find_process(self.pid).filter(|process| process.started == self.began)
-    }
-
-    /// What `f` says of the process, which is not counted for it. `f` does not sleep.
-    fn look_at<R>(self, f: impl FnOnce(&Process) -> R) -> Option<R> {
-        ids::look_at(self.pid, |process| (process.started == self.began).then(|| f(process))).flatten()
-    }
-
-    fn is_there(self) -> bool {
-        self.look_at(|_| ()).is_some()
-    }
-
-    pub(super) fn is_caller(self) -> bool {
-        let caller = &crate::process::current().process;
-        caller.pid() == self.pid && caller.started == self.began
-    }
-
-    /// The process and the thread.
-    pub(super) fn find(self) -> Result<(Arc<Process>, Arc<Thread>)> {
-        let process = self.process().ok_or(ESRCH)?;
-        let thread = self.thread_of(&process).ok_or(ESRCH)?;
-        Ok((process, thread))
-    }
-
-    /// The thread of `process`, which is the one that is meant.
-    pub(super) fn thread_of(self, process: &Process) -> Option<Arc<Thread>> {
-        if self.tid == 0 { process.leader() } else { process.thread(self.tid) }
-    }
-}
-
 /// The name of that link.
 const MOUNT_SPACE: &[u8] = b"mnt";
-/// First of the numbers of processes' inodes; fixed ones lie below.
-const PER_PROCESS: u64 = 1 << 32;
-pub(super) const PER_NAME: u64 = 1 << 40;
 
 fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 };
@@ -143,6 +100,11 @@ fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
         What::Link(f) => make(device, number, Kind::Symlink, 0o777, Node::Link(f)),
         What::Dir(list) => make(device, number, Kind::Directory, 0o555, Node::Fixed(list, number)),
         What::Restored(s) => make(device, number, Kind::Regular, 0o444, Node::Setting(s)),
+        What::Hidden(s) => {
+            let mode = if s.write.is_some() { 0o600 } else { 0o400 };
+            make(device, number, Kind::Regular, mode, Node::Setting(s))
+        }
+        What::Asked(s) => make(device, number, Kind::Regular, 0o200, Node::Setting(s)),
         What::Setting(s) => {
             let mode = if s.write.is_some() { 0o644 } else { 0o444 };
             make(device, number, Kind::Regular, mode, Node::Setting(s))
@@ -154,11 +116,6 @@ fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
 fn find_fixed(device: u64, base: u64, list: &'static [Entry], name: &[u8]) -> Result<Arc<Inode>> {
     let (i, entry) = list.iter().enumerate().find(|(_, e)| is_named(e.name, name)).ok_or(ENOENT)?;
     fixed(device, base * 64 + 2 + i as u64, entry.what)
-}
-
-#[expect(clippy::arithmetic_side_effects, reason = "numbers of processes and names are small")]
-pub(super) fn number_of(pid: u32, tid: u32, name: u64) -> u64 {
-    PER_PROCESS + u64::from(if tid == 0 { pid } else { tid }) + name * PER_NAME
 }
 
 /// The link to its namespace of mounts, in the directory of its namespaces. Descriptors' numbers follow.
@@ -177,11 +134,6 @@ fn parse(name: &[u8]) -> Option<u32> {
     })
 }
 
-/// May the caller look into the process (its memory, its files)?
-fn check_access(process: &Process) -> Result {
-    if access::may_inspect(&caller::current(), process, By::FsIds) { Ok(()) } else { Err(EACCES) }
-}
-
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
 fn list_fixed(
     base: u64,
@@ -191,11 +143,9 @@ fn list_fixed(
 ) -> bool {
     for (i, entry) in list.iter().enumerate().skip(position.saturating_sub(2) as usize) {
         let kind = match entry.what {
-            What::Text(_) | What::Secret(..) | What::Log | What::Setting(_) | What::Restored(_) => {
-                Kind::Regular
-            }
             What::Link(_) => Kind::Symlink,
             What::Dir(_) => Kind::Directory,
+            _ => Kind::Regular,
         };
         let next = i as u64 + 3;
         if !emit(&DirEntry { name: entry.name.as_bytes(), number: base * 64 + 2 + i as u64, kind, next }) {
@@ -230,11 +180,14 @@ impl Node {
         let (i, entry) = entries.iter().enumerate().find(|(_, e)| is_named(e.name, name)).ok_or(ENOENT)?;
         let number = number_of(who.pid, who.tid, (before + i) as u64 + 1);
         match entry.what {
-            WhatOf::Tasks | WhatOf::Whole(_) if who.tid != 0 => Err(ENOENT),
-            WhatOf::Text(f) | WhatOf::Whole(f) | WhatOf::Inner(f) => {
+            what if !what.is_of(who) => Err(ENOENT),
+            WhatOf::Text(f) | WhatOf::Whole(f) | WhatOf::Inner(f) | WhatOf::Part(f) => {
                 make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f, entry))
             }
             WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(who, f, to)),
+            WhatOf::Rows(row) => make(device, number, Kind::Regular, entry.mode, Node::RowsOf(who, row)),
+            WhatOf::Pagemap => make(device, number, Kind::Regular, entry.mode, Node::Pagemap(who)),
+            WhatOf::MapFiles => make(device, number, Kind::Directory, entry.mode, Node::MapFiles(who)),
             WhatOf::Memory => make(device, number, Kind::Regular, entry.mode, Node::Memory(who)),
             WhatOf::Fixed(list, base) => {
                 make(device, number, Kind::Directory, entry.mode, Node::Fixed(list, base))
@@ -254,7 +207,11 @@ impl Node {
             | Node::Spaces(who)
             | Node::TextOf(who, ..)
             | Node::LinkOf(who, ..)
+            | Node::RowsOf(who, _)
             | Node::Memory(who)
+            | Node::Pagemap(who)
+            | Node::MapFiles(who)
+            | Node::MapFile(who, _)
             | Node::Fds(who)
             | Node::Fd(who, ..)
             | Node::FdInfos(who)
@@ -286,6 +243,13 @@ impl InodeOps for Node {
             Node::Spaces(who) if name == MOUNT_SPACE && who.is_there() => {
                 let link = Node::LinkOf(who, files::mount_namespace, LinkTo::Namespace);
                 make(device, inode_of_space(who), Kind::Symlink, 0o777, link)
+            }
+            Node::MapFiles(who) => {
+                let process = who.process().ok_or(ENOENT)?;
+                check_access(&process)?;
+                let (place, mode) = map_files::find(&process, name)?;
+                let number = map_files::inode_of(who, place.0);
+                make(device, number, Kind::Symlink, mode, Node::MapFile(who, place))
             }
             Node::Fds(who) | Node::FdInfos(who) => {
                 let fd = parse(name).and_then(|n| i32::try_from(n).ok()).ok_or(ENOENT)?;
@@ -331,9 +295,9 @@ impl InodeOps for Node {
         }
     }
 
-    /// A process may look at its own descriptors, though it may not be looked into.
+    /// A process may look at its own descriptors and mappings, though it may not be looked into.
     fn grants(&self) -> bool {
-        matches!(*self, Node::Fds(who) if who.is_caller())
+        matches!(*self, Node::Fds(who) | Node::MapFiles(who) if who.is_caller())
     }
 
     fn rename(&self, _: &Moving<'_>) -> Result {
@@ -358,14 +322,19 @@ impl InodeOps for Node {
                 who.process().ok_or(ENOENT)?;
                 for (i, entry) in PROCESS.iter().enumerate().skip(position.saturating_sub(2) as usize) {
                     let kind = match entry.what {
-                        WhatOf::Tasks | WhatOf::Whole(_) if who.tid != 0 => continue,
-                        WhatOf::Text(_) | WhatOf::Whole(_) | WhatOf::Inner(_) | WhatOf::Memory => {
-                            Kind::Regular
-                        }
+                        what if !what.is_of(who) => continue,
+                        WhatOf::Text(_)
+                        | WhatOf::Whole(_)
+                        | WhatOf::Part(_)
+                        | WhatOf::Inner(_)
+                        | WhatOf::Rows(_)
+                        | WhatOf::Pagemap
+                        | WhatOf::Memory => Kind::Regular,
                         WhatOf::Link(..) => Kind::Symlink,
                         WhatOf::Fixed(..)
                         | WhatOf::Fds
                         | WhatOf::FdInfos
+                        | WhatOf::MapFiles
                         | WhatOf::Tasks
                         | WhatOf::Spaces => Kind::Directory,
                     };
@@ -380,6 +349,11 @@ impl InodeOps for Node {
                 numbers::each_thread(&process, first_number(position), |tid| {
                     emit_number(tid, number_of(who.pid, tid, 512), emit)
                 })?;
+            }
+            Node::MapFiles(who) => {
+                let process = who.process().ok_or(ENOENT)?;
+                check_access(&process)?;
+                map_files::list(&process, who, position, emit)?;
             }
             Node::Spaces(who) => {
                 who.process().ok_or(ENOENT)?;
@@ -409,6 +383,11 @@ impl InodeOps for Node {
                 check_access(&process)?;
                 f(&process, &thread, &mut out)?;
             }
+            Node::MapFile(who, place) => {
+                let process = who.process().ok_or(ENOENT)?;
+                check_access(&process)?;
+                map_files::read(&process, place, &mut out)?;
+            }
             Node::Fd(who, fd) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_access(&process)?;
@@ -436,6 +415,11 @@ impl InodeOps for Node {
                 LinkTo::Root => thread.fs_of().ok_or(ENOENT)?.root(),
                 LinkTo::Namespace => thread.look_at_fs(Kept::of).ok_or(ENOENT)?.path(),
             })),
+            Node::MapFile(who, place) => Some((|| {
+                let process = who.process().ok_or(ENOENT)?;
+                check_access(&process)?;
+                map_files::follow(&process, place)
+            })()),
             Node::Fd(who, fd) => Some(follow(who).and_then(|(_, thread)| {
                 let file = file_of(&thread, fd)?;
                 match &file.place {
@@ -447,9 +431,13 @@ impl InodeOps for Node {
         }
     }
 
-    fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+    fn open(&self, dentry: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
         let read_only = matches!(self, Node::Setting(setting) if setting.write.is_none());
         if read_only && (flags.writes() || flags.contains(OpenFlags::TRUNCATE)) {
+            return Err(EACCES);
+        }
+        // Below /proc/sys no capability makes up for the mode.
+        if matches!(self, Node::Setting(_)) && flags.reads() && dentry.inode.mode() & 0o400 == 0 {
             return Err(EACCES);
         }
         match *self {
@@ -467,8 +455,17 @@ impl InodeOps for Node {
                 } else if !who.is_there() {
                     return Err(ENOENT);
                 }
+                let denies = core::ptr::fn_addr_eq(make, login::setgroups as MakeOf) && flags.writes();
+                if denies && !caller::capable(Capability::SYS_ADMIN) {
+                    return Err(EACCES);
+                }
                 TextFile::open(OfProcess(who, make, entry.manner)).map(Some)
             }
+            Node::RowsOf(who, row) => {
+                check_access(&*who.process().ok_or(ENOENT)?)?;
+                TextFile::open(Rows { who, row }).map(Some)
+            }
+            Node::Pagemap(who) => pagemap::open(who).map(Some),
             Node::Memory(who) => memory::open(who).map(Some),
             Node::FdInfos(who) => check_access(&*who.process().ok_or(ENOENT)?).map(|()| None),
             Node::FdInfo(who, fd) => TextFile::open(InfoOf { who, fd }).map(Some),

@@ -10,6 +10,7 @@ use sync::heap::Text;
 use vm::addr::VirtAddr;
 
 use super::entry::MakeOf;
+use super::task::login;
 use crate::errno::{EINVAL, ENOENT, ENOMEM, EPERM, ERANGE, Result};
 use crate::fs::anon::namespace::Kept;
 use crate::fs::caller::{self, Capability};
@@ -102,6 +103,15 @@ pub fn write(file: MakeOf, process: &Arc<Process>, thread: &Arc<Thread>, data: &
         check_slack(process)?;
         thread.attributes.set_slack(slack);
         return Ok(());
+    }
+    if core::ptr::fn_addr_eq(file, login::loginuid as MakeOf) {
+        return login::set_loginuid(thread, data);
+    }
+    if core::ptr::fn_addr_eq(file, login::setgroups as MakeOf) {
+        return login::set_setgroups(data);
+    }
+    if core::ptr::fn_addr_eq(file, login::id_map as MakeOf) {
+        return Err(EPERM);
     }
     Err(EINVAL)
 }
@@ -225,7 +235,7 @@ pub fn limits(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Res
 }
 
 /// Spaces and the like in a field of /proc/mounts are octal.
-fn escaped(text: &[u8], out: &mut Vec<u8>) -> Result {
+pub fn escaped(text: &[u8], out: &mut Vec<u8>) -> Result {
     for &byte in text {
         match byte {
             b' ' | b'\t' | b'\n' | b'\\' => put!(out, "\\{byte:03o}"),
@@ -265,7 +275,7 @@ fn access(is_read_only: bool) -> &'static str {
 }
 
 /// The point of each mount as the thread sees it; mounts outside its root are left out.
-fn for_each_mount(thread: &Thread, mut f: impl FnMut(&Mount, &[u8]) -> Result) -> Result {
+pub fn for_each_mount(thread: &Thread, mut f: impl FnMut(&Mount, &[u8]) -> Result) -> Result {
     let context = thread.fs_of().ok_or(ENOENT)?;
     let root = context.root()?;
     for mount in mount::all(context.namespace())? {

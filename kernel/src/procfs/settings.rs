@@ -3,138 +3,63 @@
 
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use sync::TryVec;
 use sync::heap::Text;
 
 use super::entry::{Entry, Setting, What};
-use super::ipc;
+use super::{ipc, knobs};
 use crate::account::limits;
 use crate::errno::{EINVAL, ENOMEM, Result};
-use crate::fs::anon::pipe;
+use crate::fs::caller::Capability;
 use crate::fs::devfs::{kmsg, random};
-use crate::fs::file::count;
+use crate::fs::tty::pty;
 use crate::log;
 use crate::net::options;
-use crate::process::{self, dump, exec, seccomp, utsname};
-use crate::sched::{deadline, group, realtime_settings};
+use crate::process::{dump, exec, seccomp, utsname};
+use crate::sched::{deadline, group, last_born, realtime_settings};
 
-const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
+pub const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }
 }
 
 pub static SYS: &[Entry] = &[
-    Entry { name: "fs", what: What::Dir(FS) },
+    Entry { name: "fs", what: What::Dir(knobs::fs::FS) },
     Entry { name: "kernel", what: What::Dir(KERNEL) },
     Entry { name: "net", what: What::Dir(NET) },
-    Entry { name: "vm", what: What::Dir(VM) },
+    Entry { name: "user", what: What::Dir(knobs::user::USER) },
+    Entry { name: "vm", what: What::Dir(knobs::vm::VM) },
 ];
 
-static FS: &[Entry] = &[
-    setting(
-        "file-max",
-        &Setting {
-            read: |out| line(out, limits::files()),
-            write: Some(|data| match positive(data)? {
-                n if i64::try_from(n).is_err() => Err(EINVAL),
-                n => {
-                    limits::set_files(n);
-                    Ok(())
-                }
-            }),
-        },
-    ),
-    setting("file-nr", &Setting { read: file_nr, write: None }),
-    setting(
-        "mount-max",
-        &Setting {
-            read: |out| line(out, limits::MOUNTS.get()),
-            write: Some(|data| match unsigned(data)? {
-                n if n == 0 || i32::try_from(n).is_err() => Err(EINVAL),
-                n => {
-                    limits::MOUNTS.set(n);
-                    Ok(())
-                }
-            }),
-        },
-    ),
-    setting(
-        "nr_open",
-        &Setting {
-            read: |out| line(out, limits::NR_OPEN.get()),
-            write: Some(|data| match positive(data)? {
-                n if !limits::NR_OPEN_RANGE.contains(&n) => Err(EINVAL),
-                n => {
-                    limits::NR_OPEN.set(n);
-                    Ok(())
-                }
-            }),
-        },
-    ),
-    Entry { name: "epoll", what: What::Dir(EPOLL) },
-    Entry { name: "inotify", what: What::Dir(INOTIFY) },
-    setting(
-        "pipe-max-size",
-        &Setting { read: |out| line(out, limits::PIPE_SIZE.get()), write: Some(set_pipe_size) },
-    ),
-    setting(
-        "pipe-user-pages-hard",
-        &Setting {
-            read: |out| line(out, limits::PIPE_PAGES_HARD.get()),
-            write: Some(|data| unsigned(data).map(|n| limits::PIPE_PAGES_HARD.set(n))),
-        },
-    ),
-    setting(
-        "pipe-user-pages-soft",
-        &Setting {
-            read: |out| line(out, limits::PIPE_PAGES_SOFT.get()),
-            write: Some(|data| unsigned(data).map(|n| limits::PIPE_PAGES_SOFT.set(n))),
-        },
-    ),
-];
+/// What the kernel alone says, and nobody writes.
+macro_rules! shown {
+    ($name:literal, $value:expr) => {
+        $crate::procfs::settings::setting(
+            $name,
+            &$crate::procfs::entry::Setting {
+                read: |out| $crate::procfs::settings::line(out, $value),
+                write: None,
+            },
+        )
+    };
+}
+pub(in crate::procfs) use shown;
 
-static EPOLL: &[Entry] = &[setting(
-    "max_user_watches",
-    &Setting {
-        read: |out| line(out, limits::watches()),
-        write: Some(|data| match unsigned(data)? {
-            n if i64::try_from(n).is_err() => Err(EINVAL),
-            n => {
-                limits::set_watches(n);
-                Ok(())
-            }
-        }),
-    },
-)];
-
-static INOTIFY: &[Entry] = &[
-    setting(
-        "max_queued_events",
-        &Setting {
-            read: |out| line(out, limits::INOTIFY_EVENTS.get()),
-            write: Some(|data| set_at_least(&limits::INOTIFY_EVENTS, data, 0)),
-        },
-    ),
-    setting(
-        "max_user_instances",
-        &Setting {
-            read: |out| line(out, limits::INOTIFY_INSTANCES.get()),
-            write: Some(|data| set_at_least(&limits::INOTIFY_INSTANCES, data, 0)),
-        },
-    ),
-    setting(
-        "max_user_watches",
-        &Setting {
-            read: |out| line(out, limits::inotify_watches()),
-            write: Some(|data| {
-                let n = u64::try_from(integer(data)?).map_err(|_| EINVAL)?;
-                limits::set_inotify_watches(n);
-                Ok(())
-            }),
-        },
-    ),
-];
+/// A limit that is a number in `$range`.
+macro_rules! within {
+    ($name:literal, $setting:path, $range:expr) => {
+        $crate::procfs::settings::setting(
+            $name,
+            &$crate::procfs::entry::Setting {
+                read: |out| $crate::procfs::settings::line(out, $setting.get()),
+                write: Some(|data| $crate::procfs::settings::set_within(&$setting, data, $range)),
+            },
+        )
+    };
+}
+pub(in crate::procfs) use within;
 
 static NET: &[Entry] =
     &[Entry { name: "core", what: What::Dir(NET_CORE) }, Entry { name: "unix", what: What::Dir(NET_UNIX) }];
@@ -185,8 +110,15 @@ static NET_UNIX: &[Entry] = &[setting(
     },
 )];
 
+/// A number of 31 bits in `range`; EINVAL if it is not.
+pub fn set_within(setting: &limits::Setting, data: &[u8], range: RangeInclusive<u64>) -> Result {
+    let n = u64::try_from(integer(data)?).ok().filter(|n| range.contains(n)).ok_or(EINVAL)?;
+    setting.set(n);
+    Ok(())
+}
+
 /// A number of 31 bits that is not less than `least`.
-fn set_at_least(setting: &limits::Setting, data: &[u8], least: usize) -> Result {
+pub fn set_at_least(setting: &limits::Setting, data: &[u8], least: usize) -> Result {
     let n = integer(data)?;
     let n = u64::try_from(n).ok().filter(|n| *n >= least as u64).ok_or(EINVAL)?;
     setting.set(n);
@@ -199,6 +131,7 @@ const fn restored(name: &'static str, setting: &'static Setting) -> Entry {
 }
 
 static KERNEL: &[Entry] = &[
+    setting("arch", &Setting { read: |out| text(out, "x86_64"), write: None }),
     setting("auto_msgmni", &ipc::AUTO_MSGMNI),
     restored("msg_next_id", &ipc::MSG_NEXT_ID),
     setting("msgmax", &ipc::MSGMAX),
@@ -211,6 +144,7 @@ static KERNEL: &[Entry] = &[
     setting("shmall", &ipc::SHMALL),
     setting("shmmax", &ipc::SHMMAX),
     setting("shmmni", &ipc::SHMMNI),
+    shown!("cap_last_cap", u64::from(Capability::ALL.bits().ilog2())),
     setting("core_pattern", &Setting { read: core_pattern, write: Some(dump::set_pattern) }),
     setting(
         "core_uses_pid",
@@ -229,18 +163,37 @@ static KERNEL: &[Entry] = &[
             }),
         },
     ),
+    setting("domainname", &Setting { read: domain_name, write: Some(set_domain_name) }),
     setting("hostname", &Setting { read: host_name, write: Some(set_host_name) }),
+    // There are no modules, and no kernel is loaded beside this one.
+    shown!("kexec_load_disabled", 1),
+    shown!("modules_disabled", 1),
     setting("ngroups_max", &Setting { read: |out| line(out, 65_536), write: None }),
+    setting("ns_last_pid", &Setting { read: |out| line(out, last_born().into()), write: None }),
+    // Memory stays where it was first touched.
+    shown!("numa_balancing", 0),
     setting("osrelease", &Setting { read: |out| text(out, utsname::RELEASE), write: None }),
     setting("ostype", &Setting { read: |out| text(out, "Linux"), write: None }),
+    shown!("overflowgid", 65_534),
+    shown!("overflowuid", 65_534),
+    // A panic, and so whatever Linux calls an oops, ends the machine at once.
+    setting("panic", &Setting { read: |out| signed_line(out, -1), write: None }),
+    shown!("panic_on_oops", 1),
     setting("pid_max", &Setting { read: |out| line(out, 4_194_304), write: None }),
     setting("printk", &Setting { read: levels, write: Some(set_levels) }),
     setting(
         "printk_devkmsg",
         &Setting { read: |out| text(out, kmsg::taken()), write: Some(kmsg::set_taken) },
     ),
+    Entry { name: "pty", what: What::Dir(PTY) },
     Entry { name: "random", what: What::Dir(RANDOM) },
-    setting("randomize_va_space", &Setting { read: randomize, write: Some(set_randomize) }),
+    setting(
+        "randomize_va_space",
+        &Setting {
+            read: |out| signed_line(out, exec::randomize_va_space()),
+            write: Some(|data| integer(data).map(exec::set_randomize_va_space)),
+        },
+    ),
     setting(
         "sched_autogroup_enabled",
         &Setting {
@@ -295,10 +248,17 @@ static KERNEL: &[Entry] = &[
             write: Some(|data| set_realtime_bound(data, |runtime, (period, _)| (period, runtime))),
         },
     ),
+    shown!("sched_schedstats", 0),
     Entry { name: "seccomp", what: What::Dir(SECCOMP) },
+    // No key of a keyboard asks for anything.
+    shown!("sysrq", 0),
+    shown!("tainted", 0),
+    shown!("task_delayacct", 0),
     setting("threads-max", &Setting { read: |out| line(out, 1 << 20), write: None }),
     setting("version", &Setting { read: |out| text(out, utsname::VERSION), write: None }),
 ];
+
+static PTY: &[Entry] = &[shown!("max", pty::MOST as u64), shown!("nr", pty::count() as u64)];
 
 static SECCOMP: &[Entry] =
     &[setting("actions_avail", &Setting { read: |out| text(out, seccomp::ACTIONS), write: None })];
@@ -310,23 +270,12 @@ static RANDOM: &[Entry] = &[
     setting("uuid", &Setting { read: |out| uuid(out, random::bytes()), write: None }),
 ];
 
-static VM: &[Entry] = &[
-    setting(
-        "max_map_count",
-        &Setting { read: |out| line(out, vm::max_mappings() as u64), write: Some(set_max_mappings) },
-    ),
-    setting("mmap_min_addr", &Setting { read: |out| line(out, 65_536), write: None }),
-    setting("overcommit_memory", &Setting { read: overcommit, write: Some(set_overcommit) }),
-    setting("overcommit_ratio", &Setting { read: |out| line(out, 50), write: None }),
-    setting("swappiness", &Setting { read: |out| line(out, 60), write: None }),
-];
-
 pub fn line(out: &mut Vec<u8>, n: u64) -> Result {
     writeln!(Text(out), "{n}").map_err(|_| ENOMEM)
 }
 
 /// A number that was written, with white space around it.
-fn unsigned(data: &[u8]) -> Result<u64> {
+pub fn unsigned(data: &[u8]) -> Result<u64> {
     let text = core::str::from_utf8(data.trim_ascii()).map_err(|_| EINVAL)?;
     text.parse().map_err(|_| EINVAL)
 }
@@ -336,7 +285,7 @@ fn unsigned_half(data: &[u8]) -> Result<u32> {
     u32::try_from(unsigned(data)?).map_err(|_| EINVAL)
 }
 
-fn signed_line(out: &mut Vec<u8>, n: i32) -> Result {
+pub fn signed_line(out: &mut Vec<u8>, n: i32) -> Result {
     writeln!(Text(out), "{n}").map_err(|_| ENOMEM)
 }
 
@@ -366,24 +315,21 @@ fn set_levels(data: &[u8]) -> Result {
     Ok(())
 }
 
-/// Rounded as F_SETPIPE_SZ rounds.
-fn set_pipe_size(data: &[u8]) -> Result {
-    let size = usize::try_from(unsigned(data)?).ok().and_then(pipe::rounded).ok_or(EINVAL)?;
-    limits::PIPE_SIZE.set(size as u64);
-    Ok(())
-}
-
-/// Files that are open, free ones that are kept (none, as on Linux), and the limit.
-fn file_nr(out: &mut Vec<u8>) -> Result {
-    writeln!(Text(out), "{}\t0\t{}", count::open_files(), limits::files()).map_err(|_| ENOMEM)
-}
-
-fn text(out: &mut Vec<u8>, text: &str) -> Result {
+pub fn text(out: &mut Vec<u8>, text: &str) -> Result {
     writeln!(Text(out), "{text}").map_err(|_| ENOMEM)
 }
 
 fn host_name(out: &mut Vec<u8>) -> Result {
     let [_, name, ..] = utsname::names();
+    put_name(name, out)
+}
+
+fn domain_name(out: &mut Vec<u8>) -> Result {
+    let [.., name] = utsname::names();
+    put_name(name, out)
+}
+
+fn put_name(name: utsname::Name, out: &mut Vec<u8>) -> Result {
     out.try_extend_from_slice(name.split(|&b| b == 0).next().unwrap_or(&[]))?;
     out.try_push(b'\n')?;
     Ok(())
@@ -391,6 +337,10 @@ fn host_name(out: &mut Vec<u8>) -> Result {
 
 fn set_host_name(data: &[u8]) -> Result {
     utsname::set_host_name(data.trim_ascii_end())
+}
+
+fn set_domain_name(data: &[u8]) -> Result {
+    utsname::set_domain_name(data.trim_ascii_end())
 }
 
 fn core_pattern(out: &mut Vec<u8>) -> Result {
@@ -427,15 +377,6 @@ fn boot_id(out: &mut Vec<u8>) -> Result {
         to.copy_from_slice(&kept.to_ne_bytes());
     }
     uuid(out, bytes)
-}
-
-fn randomize(out: &mut Vec<u8>) -> Result {
-    writeln!(Text(out), "{}", exec::randomize_va_space()).map_err(|_| ENOMEM)
-}
-
-fn set_randomize(data: &[u8]) -> Result {
-    exec::set_randomize_va_space(integer(data)?);
-    Ok(())
 }
 
 /// The first word of what was written, as Linux reads a number for a setting: decimal, or octal or hexadecimal as in C.
@@ -476,32 +417,4 @@ fn magnitude(data: &[u8]) -> Result<(bool, u64)> {
         return Err(EINVAL);
     }
     u64::from_str_radix(digits, radix).map(|n| (negative, n)).map_err(|_| EINVAL)
-}
-
-/// Kept for programs that ask; memory is given out as for 1 (always) whatever it says.
-static OVERCOMMIT: AtomicU32 = AtomicU32::new(0);
-
-fn overcommit(out: &mut Vec<u8>) -> Result {
-    line(out, u64::from(OVERCOMMIT.load(Relaxed)))
-}
-
-fn set_max_mappings(data: &[u8]) -> Result {
-    let most = i32::try_from(unsigned(data)?).map_err(|_| EINVAL)?;
-    vm::set_max_mappings(usize::try_from(most).map_err(|_| EINVAL)?);
-    // What they may add by the old limit is forgotten.
-    process::walk_processes(|process| {
-        process.space().into_iter().for_each(|space| space.recount());
-        true
-    });
-    Ok(())
-}
-
-fn set_overcommit(data: &[u8]) -> Result {
-    let n = match data.trim_ascii() {
-        b"0" => 0,
-        b"1" => 1,
-        _ => return Err(EINVAL),
-    };
-    OVERCOMMIT.store(n, Relaxed);
-    Ok(())
 }

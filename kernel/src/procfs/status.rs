@@ -10,6 +10,7 @@ use sync::TryVec;
 
 use super::entry::MakeOf;
 use super::process::comm;
+use super::task;
 use super::text::Text;
 use crate::account;
 use crate::errno::{ENOMEM, Result};
@@ -28,7 +29,13 @@ const TICK: u64 = 10_000_000;
 
 /// What stands in the directory of a thread in place of `file` in that of its process.
 pub fn of_thread(file: MakeOf) -> MakeOf {
-    if core::ptr::fn_addr_eq(file, stat as MakeOf) { stat_of_thread } else { file }
+    if core::ptr::fn_addr_eq(file, stat as MakeOf) {
+        stat_of_thread
+    } else if core::ptr::fn_addr_eq(file, task::io as MakeOf) {
+        task::io_of_thread
+    } else {
+        file
+    }
 }
 
 pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
@@ -167,6 +174,8 @@ pub fn zombie(file: MakeOf, process: &Arc<Process>, out: &mut Vec<u8>) -> Result
         put!(out, "\n");
     } else if core::ptr::fn_addr_eq(file, statm as MakeOf) {
         put!(out, "0 0 0 0 0 0 0\n");
+    } else if core::ptr::fn_addr_eq(file, task::io as MakeOf) {
+        return task::io_of_zombie(process, out);
     }
     Ok(())
 }

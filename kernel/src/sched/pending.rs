@@ -27,11 +27,13 @@ pub enum Pending {
     Device = 4,
     /// The log has new messages, and there are readers.
     Log = 5,
+    /// Much memory was freed, and somebody waits for that.
+    Memory = 6,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 /// Those that rooms above this one have a handler for.
-const HANDLED: [Pending; 3] = [Pending::Serial, Pending::Device, Pending::Log];
+const HANDLED: [Pending; 4] = [Pending::Serial, Pending::Device, Pending::Log, Pending::Memory];
 
 per_cpu! {
     static RAISED: AtomicU32 = AtomicU32::new(0);
@@ -44,7 +46,7 @@ pub fn set_handler(kind: Pending, handler: fn()) {
     HANDLERS[kind as usize].store(handler as *mut (), Ordering::Release);
 }
 
-/// Leaves work for this CPU. For interrupt handlers, with interrupts disabled.
+/// Leaves work for this CPU. For interrupt handlers, with interrupts disabled; elsewhere under any lock, since it takes none.
 pub fn raise(kind: Pending) {
     RAISED.this().fetch_or(1 << kind as u32, Ordering::Relaxed);
     if let Some(task) = try_current() {

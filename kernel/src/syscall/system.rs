@@ -56,12 +56,13 @@ pub fn sys_setdomainname(from: usize, len: i32) -> Result<usize> {
 pub fn sys_sysinfo(to: usize) -> Result<usize> {
     let threads = process::ids::live().min(u64::from(u16::MAX));
     let page = vm::addr::PAGE_SIZE as u64;
-    let (total, free) = (vm::frame::total_frames() * page, vm::frame::free_frames() * page);
+    let (total, free) = (vm::frame::managed_frames() * page, vm::frame::free_frames() * page);
+    let shared = vm::ObjectPages::now().own * page;
     // struct sysinfo: uptime, three loads, then totalram, freeram, sharedram, bufferram, totalswap, freeswap,
     // procs (16 bits, padded), totalhigh, freehigh, mem_unit (32 bits).
     let uptime = arch::time::now() / super::time::NS_PER_SEC;
     let [one, five, fifteen] = sched::load_averages();
-    let words: [u64; 14] = [uptime, one, five, fifteen, total, free, 0, 0, 0, 0, threads, 0, 0, 1];
+    let words: [u64; 14] = [uptime, one, five, fifteen, total, free, shared, 0, 0, 0, threads, 0, 0, 1];
     UserPtr::<[u64; 14]>::new(to).write(&words).map(|()| 0)
 }
 

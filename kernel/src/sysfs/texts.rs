@@ -51,6 +51,11 @@ pub enum OfCache {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OfNode {
     Distances,
+    /// How much it has and how much of it is free.
+    Memory,
+    FreePages,
+    /// Whose CPUs took pages, and where.
+    Taken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +84,11 @@ pub enum Text {
     One,
     /// The highest number that a CPU could have.
     LastCpu,
+    Word(&'static str),
+    /// The number of what has none that is known.
+    NoId,
+    /// Have two CPUs one core?
+    ThreadsShare,
     List(Set),
     Mask(Set),
     CoreId(u32),
@@ -155,6 +165,9 @@ impl Text {
             Text::Nothing => {}
             Text::Zero => put!(out, "0"),
             Text::One => put!(out, "1"),
+            Text::Word(word) => put!(out, "{word}"),
+            Text::NoId => put!(out, "65535"),
+            Text::ThreadsShare => put!(out, "{}", u8::from(arch::has_threads())),
             Text::LastCpu => put!(out, "{}", machine::MAX_CPUS.saturating_sub(1)),
             Text::List(set) => set.list(out)?,
             Text::Mask(set) => set.mask(out)?,
@@ -162,14 +175,37 @@ impl Text {
             Text::PackageId(cpu) => put!(out, "{}", arch::seat(cpu).package),
             Text::Cache(of, cpu, n) => of_cache(of, cpu, n, out)?,
             Text::Disk(of, n) => of_disk(of, n, out)?,
-            Text::Node(OfNode::Distances, node) => {
-                for other in 0..machine::nodes() {
-                    put!(out, "{}{}", if other == 0 { "" } else { " " }, arch::distance(node, other));
-                }
-            }
+            Text::Node(of, node) => of_node(of, node, out)?,
         }
         Ok(())
     }
+}
+
+fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
+    // One without memory has none of it.
+    let memory = vm::frame::numa_node(node).unwrap_or_default();
+    let row = |out: &mut Vec<u8>, name: &str, pages: u64, end: &str| {
+        write!(Out(out), "Node {node} {name:<15} {:>8} kB{end}", pages.saturating_mul(4)).map_err(|_| ENOMEM)
+    };
+    match of {
+        OfNode::Distances => {
+            for other in 0..machine::nodes() {
+                put!(out, "{}{}", if other == 0 { "" } else { " " }, arch::distance(node, other));
+            }
+        }
+        OfNode::Memory => {
+            row(out, "MemTotal:", memory.total, "\n")?;
+            row(out, "MemFree:", memory.free, "\n")?;
+            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "")?;
+        }
+        OfNode::Taken => {
+            let (local, missed) = (memory.local, memory.missed);
+            put!(out, "numa_hit {local}\nnuma_miss {missed}\nnuma_foreign {}\n", memory.foreign);
+            put!(out, "interleave_hit 0\nlocal_node {local}\nother_node {missed}");
+        }
+        OfNode::FreePages => put!(out, "nr_free_pages {}", memory.free),
+    }
+    Ok(())
 }
 
 fn of_disk(of: OfDisk, n: u32, out: &mut Vec<u8>) -> Result {

@@ -25,6 +25,10 @@ pub enum Folder {
     Cache(u32, u32),
     Nodes,
     Node(u32),
+    /// Threads of one core.
+    Smt,
+    Clocks,
+    Clock,
     /// Links to all disks, by name; by number.
     Block,
     Dev,
@@ -141,6 +145,7 @@ impl Numbered {
 }
 
 const CPU_FILES: &[(&str, Text)] = &[
+    ("enabled", Text::List(Set::Cpus)),
     ("isolated", Text::Nothing),
     ("kernel_max", Text::LastCpu),
     ("offline", Text::Nothing),
@@ -159,6 +164,7 @@ const NODE_FILES: &[(&str, Text)] = &[
 
 /// What `topology` of a CPU says of those that sit with it; and the same as a list.
 const TOGETHER: &[(&str, &str, OfCpu)] = &[
+    ("cluster_cpus", "cluster_cpus_list", OfCpu::Core),
     ("core_cpus", "core_cpus_list", OfCpu::Core),
     ("core_siblings", "core_siblings_list", OfCpu::Package),
     ("die_cpus", "die_cpus_list", OfCpu::Package),
@@ -254,11 +260,13 @@ impl Folder {
             }
             Folder::Holders(_) | Folder::Slaves(_) => {}
             Folder::System => {
+                names.folder("clocksource", Folder::Clocks);
                 names.folder("cpu", Folder::Cpus);
                 names.folder("node", Folder::Nodes);
             }
             Folder::Cpus => {
                 CPU_FILES.iter().for_each(|(name, text)| names.text(name, *text));
+                names.folder("smt", Folder::Smt);
                 (0..machine::cpus()).for_each(|n| names.numbered(b"cpu", n, Leads::Folder(Folder::Cpu(n))));
             }
             Folder::Cpu(cpu) => {
@@ -278,6 +286,7 @@ impl Folder {
                     names.text(mask, Text::Mask(Set::With(*of, cpu)));
                     names.text(list, Text::List(Set::With(*of, cpu)));
                 }
+                names.text("cluster_id", Text::NoId);
                 names.text("core_id", Text::CoreId(cpu));
                 names.text("die_id", Text::Zero);
                 names.text("physical_package_id", Text::PackageId(cpu));
@@ -292,6 +301,15 @@ impl Folder {
                 names.text("shared_cpu_list", Text::List(Set::Sharing(cpu, n)));
                 names.text("shared_cpu_map", Text::Mask(Set::Sharing(cpu, n)));
             }
+            Folder::Smt => {
+                names.text("active", Text::ThreadsShare);
+                names.text("control", Text::Word("notimplemented"));
+            }
+            Folder::Clocks => names.folder("clocksource0", Folder::Clock),
+            Folder::Clock => {
+                names.text("available_clocksource", Text::Word("tsc "));
+                names.text("current_clocksource", Text::Word("tsc"));
+            }
             Folder::Nodes => {
                 NODE_FILES.iter().for_each(|(name, text)| names.text(name, *text));
                 (0..machine::nodes())
@@ -301,6 +319,9 @@ impl Folder {
                 names.text("cpulist", Text::List(Set::OfNode(node)));
                 names.text("cpumap", Text::Mask(Set::OfNode(node)));
                 names.text("distance", Text::Node(OfNode::Distances, node));
+                names.text("meminfo", Text::Node(OfNode::Memory, node));
+                names.text("numastat", Text::Node(OfNode::Taken, node));
+                names.text("vmstat", Text::Node(OfNode::FreePages, node));
                 let own = (0..machine::cpus()).filter(|cpu| machine::node_of(*cpu) == node);
                 own.for_each(|cpu| names.numbered(b"cpu", cpu, Leads::Link(Link::ToCpu(cpu))));
             }
@@ -329,6 +350,9 @@ impl Folder {
             Folder::DiskQueue(disk) => (17, disk, 0),
             Folder::Holders(disk) => (18, disk, 0),
             Folder::Slaves(disk) => (19, disk, 0),
+            Folder::Smt => (20, 0, 0),
+            Folder::Clocks => (21, 0, 0),
+            Folder::Clock => (22, 0, 0),
         };
         kind << 52 | u64::from(a) << 32 | u64::from(b) << 24 | n
     }

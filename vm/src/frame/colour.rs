@@ -5,7 +5,7 @@
 //! again.
 
 use super::chain::Chain;
-use super::{Frame, MAX_NUMA_NODES, buddy};
+use super::{Frame, MAX_NUMA_NODES, buddy, idle};
 use crate::order::FrameList;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{SpinLock, lock_class};
@@ -86,17 +86,24 @@ impl ColourLists {
             }
             buddy::give_pages(surplus);
         }
+        if self.free() >= 1 << buddy::HOST_ORDER {
+            idle::freed();
+        }
+    }
+
+    /// Gives the pages of list `n` to the buddy of its NUMA node.
+    pub(super) fn drain_list(&self, n: usize) {
+        let Some(list) = self.lists.get(n) else { return };
+        let all = {
+            let mut held = list.chain.lock();
+            list.free.store(0, Ordering::Relaxed);
+            held.take_all()
+        };
+        buddy::give_pages(all);
     }
 
     /// Gives every page to the buddy of its NUMA node, so that large blocks form.
     pub(super) fn drain(&self) {
-        for list in &self.lists {
-            let all = {
-                let mut held = list.chain.lock();
-                list.free.store(0, Ordering::Relaxed);
-                held.take_all()
-            };
-            buddy::give_pages(all);
-        }
+        (0..COLOURS).for_each(|n| self.drain_list(n));
     }
 }

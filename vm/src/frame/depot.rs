@@ -9,9 +9,12 @@
 //! once, though its CPU sleeps or stays in user mode for long: nobody is asked and nobody is waited for.
 //!
 //! LockOrder: FrameList, innermost; no other lock is taken under it.
+//!
+//! Where a host takes back what is free ([`super::idle`]), single frames that lay here from one tick to the next are cold, and go to the buddies, where
+//! large blocks form: with a depot for nearly all memory the host would else get none of it.
 
 use super::chain::Chain;
-use super::{BATCH, Frame, buddy};
+use super::{BATCH, Frame, buddy, idle};
 use crate::order::FrameList;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::machine::{self, CpuId};
@@ -24,11 +27,18 @@ pub(super) const SMALL_ORDER: usize = 3;
 
 const _: () = assert!(1 << SMALL_ORDER <= BATCH, "a batch has room for every block");
 
+/// With fewer frames than the smallest block of which the host is told, nobody is woken for a depot.
+const WORTH: usize = 1 << buddy::HOST_ORDER;
+
 struct Store {
     /// Single frames.
     pages: Chain,
+    /// Of these the ones that nobody has taken since the last tick: taken after those.
+    cold: Chain,
     /// First frames of blocks, by order from 1 on. The other frames of a block are marked as free and on no chain.
     blocks: [Chain; SMALL_ORDER],
+    /// Of these the ones that nobody has taken since the last tick.
+    cold_blocks: [Chain; SMALL_ORDER],
 }
 
 #[repr(align(64))]
@@ -73,16 +83,27 @@ pub(super) fn take_elsewhere(out: &mut [u32]) -> usize {
 }
 
 impl Store {
-    const EMPTY: Self = Store { pages: Chain::EMPTY, blocks: [Chain::EMPTY; SMALL_ORDER] };
+    const EMPTY: Self = Store {
+        pages: Chain::EMPTY,
+        cold: Chain::EMPTY,
+        blocks: [Chain::EMPTY; SMALL_ORDER],
+        cold_blocks: [Chain::EMPTY; SMALL_ORDER],
+    };
 
     /// The blocks of `order`, which is one of those kept here.
     fn blocks(&mut self, order: usize) -> &mut Chain {
         &mut self.blocks[order - 1]
     }
 
+    /// Small blocks, with their orders.
+    fn all_blocks(&mut self) -> impl Iterator<Item = (usize, &mut Chain)> {
+        (1..).zip(&mut self.blocks).chain((1..).zip(&mut self.cold_blocks))
+    }
+
     fn len(&self) -> usize {
-        let blocks = (1..).zip(&self.blocks).map(|(order, blocks)| blocks.len() << order);
-        self.pages.len() + blocks.sum::<usize>()
+        let of =
+            |all: &[Chain]| -> usize { (1..).zip(all).map(|(order, blocks)| blocks.len() << order).sum() };
+        self.pages.len() + self.cold.len() + of(&self.blocks) + of(&self.cold_blocks)
     }
 }
 
@@ -108,11 +129,57 @@ impl Depot {
         if self.len() == 0 {
             return 0;
         }
-        self.with(|store| store.pages.pop_into(out))
+        self.with(|store| match store.pages.len() {
+            0 => store.cold.pop_into(out),
+            _ => store.pages.pop_into(out),
+        })
     }
 
     pub(super) fn put(&self, frames: &[u32]) {
         self.with(|store| frames.iter().for_each(|number| store.pages.push(Frame::by_number(*number))));
+        if self.is_worth() {
+            idle::freed();
+        }
+    }
+
+    /// Fills `out` with cold frames; says how many.
+    pub(super) fn take_cold(&self, out: &mut [u32]) -> usize {
+        if self.len() == 0 {
+            return 0;
+        }
+        self.with(|store| store.cold.pop_into(out))
+    }
+
+    /// A cold small block: its first frame, and its order.
+    pub(super) fn take_cold_block(&self) -> Option<(&'static Frame, usize)> {
+        if self.len() == 0 {
+            return None;
+        }
+        self.with(|store| {
+            (1..).zip(&mut store.cold_blocks).find_map(|(order, blocks)| Some((blocks.pop()?, order)))
+        })
+    }
+
+    /// Has it enough for a block of which the host is told?
+    pub(super) fn is_worth(&self) -> bool {
+        self.len() >= WORTH
+    }
+
+    /// A tick: what there is is cold until somebody takes it. What was cold before has been taken ([`Self::take_cold`]), or some of it
+    /// has come since.
+    pub(super) fn age(&self) {
+        if self.len() > 0 {
+            self.with(|store| {
+                if store.cold.len() == 0 {
+                    store.cold = store.pages.take_all();
+                }
+                for (cold, blocks) in store.cold_blocks.iter_mut().zip(&mut store.blocks) {
+                    if cold.len() == 0 {
+                        *cold = blocks.take_all();
+                    }
+                }
+            });
+        }
     }
 
     /// A block of `1 << order` frames, all of them marked as free. `order` is 1 to [`SMALL_ORDER`].
@@ -120,7 +187,7 @@ impl Depot {
         if self.len() == 0 {
             return None;
         }
-        self.with(|store| store.blocks(order).pop())
+        self.with(|store| store.blocks(order).pop().or_else(|| store.cold_blocks[order - 1].pop()))
     }
 
     /// Puts in blocks of `1 << order` frames, all of them marked as free. `order` is 1 to [`SMALL_ORDER`].
@@ -136,7 +203,7 @@ impl Depot {
         }
         self.with(|store| {
             let (order, block) =
-                (1..).zip(&mut store.blocks).find_map(|(order, blocks)| Some((order, blocks.pop()?)))?;
+                store.all_blocks().find_map(|(order, blocks)| Some((order, blocks.pop()?)))?;
             let frames = block.number()..block.number() + (1 << order);
             Some(out.iter_mut().zip(frames).map(|(place, number)| *place = number).count())
         })
@@ -144,9 +211,10 @@ impl Depot {
 
     /// Gives all frames to the buddies of their NUMA nodes, where large blocks form.
     pub(super) fn drain(&self) {
-        let all = self.with(|store| core::mem::replace(store, Store::EMPTY));
-        buddy::give_pages(all.pages);
-        for (order, mut blocks) in (1..).zip(all.blocks) {
+        let mut all = self.with(|store| core::mem::replace(store, Store::EMPTY));
+        buddy::give_pages(all.pages.take_all());
+        buddy::give_pages(all.cold.take_all());
+        for (order, blocks) in all.all_blocks() {
             while let Some(block) = blocks.pop() {
                 buddy::of_numa_node(block.numa_node()).give(block, order);
             }

@@ -57,6 +57,18 @@ pub fn start(pages: usize, numa_nodes: usize) {
     });
 }
 
+/// Takes all blocks of 2 MiB that there are, shows where they are, and gives them back.
+pub fn each_large_block(mut f: impl FnMut(PhysAddr)) {
+    let order = super::buddy::HOST_ORDER;
+    let mut taken = alloc::vec::Vec::new();
+    while let Some(block) = super::alloc_contiguous(order, 0) {
+        f(block);
+        taken.push(block);
+    }
+    // SAFETY: taken just now, and nothing refers to them.
+    taken.into_iter().for_each(|block| unsafe { super::free_contiguous(block, order) });
+}
+
 /// What a device that a test plays reads of the arena.
 pub fn device_reads(at: PhysAddr, into: &mut [u8]) {
     let from = arena(at, into.len());

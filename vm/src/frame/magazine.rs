@@ -26,6 +26,8 @@ struct Magazine {
     refills: AtomicU64,
     refills_far: AtomicU64,
     spills: AtomicU64,
+    /// Frames that came from each NUMA node's lists.
+    taken: [AtomicU64; MAX_NUMA_NODES],
     /// The last call to give back that this CPU has followed.
     followed: AtomicUsize,
 }
@@ -45,6 +47,7 @@ per_cpu! {
         refills: AtomicU64::new(0),
         refills_far: AtomicU64::new(0),
         spills: AtomicU64::new(0),
+        taken: [const { AtomicU64::new(0) }; MAX_NUMA_NODES],
         followed: AtomicUsize::new(0),
     };
 }
@@ -72,6 +75,11 @@ pub fn counts_of(cpu: machine::CpuId) -> CpuFrameCounts {
         cached: (m.len.load(Ordering::Relaxed) + m.far_len.load(Ordering::Relaxed) + depot::of(cpu).len())
             as u64,
     }
+}
+
+/// Frames that `cpu` has taken from the lists of NUMA node `n`.
+pub(super) fn taken_from(cpu: machine::CpuId, n: usize) -> u64 {
+    MAGAZINE.of(cpu).taken.get(n).map_or(0, |taken| taken.load(Ordering::Relaxed))
 }
 
 pub(super) fn cached_everywhere() -> u64 {
@@ -151,6 +159,8 @@ fn from_numa_nodes(m: &Magazine, out: &mut [u32]) -> usize {
         }
         if len > 0 {
             bump(if n == home { &m.refills } else { &m.refills_far });
+            // This CPU's counter alone.
+            m.taken[n].store(m.taken[n].load(Ordering::Relaxed) + len as u64, Ordering::Relaxed);
             return len;
         }
     }

@@ -34,12 +34,14 @@ pub enum FrameKind {
     Stack,
     /// A page that a device reaches: a queue's table, or a request's buffer.
     Device,
+    /// A page that the host has taken back ([`super::Balloon`]).
+    Balloon,
 }
 
 impl FrameKind {
     /// What pages of each kind are, in the order of the numbers, for tools that look at memory from outside. The flags of a page
     /// table are its level (0: leaf), those of a block log2 of its pages.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "page outside the allocator",
         "free page",
         "program page",
@@ -50,11 +52,15 @@ impl FrameKind {
         "object page",
         "kernel stack",
         "page for a device",
+        "page in the balloon",
     ];
 }
 
 /// Set beside the last kind of a frame that is free since, for tools that ask what a line was used for.
 const FREED: u8 = 0x80;
+
+/// Set beside the order of a free block that the host was told of.
+const TOLD: u8 = 0x80;
 
 /// Where a tool that looks at memory from outside finds what a frame is: offsets in [`Frame`], in bytes.
 pub struct FrameLayout {
@@ -156,6 +162,7 @@ impl Frame {
             7 => FrameKind::Object,
             8 => FrameKind::Stack,
             9 => FrameKind::Device,
+            10 => FrameKind::Balloon,
             FREED.. => FrameKind::Free,
             _ => FrameKind::Reserved,
         }
@@ -282,10 +289,20 @@ impl Frame {
 
     /// Order of the free block that begins here plus one; 0: none does.
     pub(super) fn block(&self) -> u8 {
-        self.order.load(Ordering::Relaxed)
+        self.order.load(Ordering::Relaxed) & !TOLD
     }
 
-    pub(super) fn set_block(&self, order_plus_one: u8) {
-        self.order.store(order_plus_one, Ordering::Relaxed);
+    /// Was the host told that the block which begins here is free, or the larger one of which it was a part?
+    pub(super) fn is_told(&self) -> bool {
+        self.order.load(Ordering::Relaxed) & TOLD != 0
+    }
+
+    pub(super) fn set_block(&self, order_plus_one: u8, is_told: bool) {
+        self.order.store(order_plus_one | if is_told { TOLD } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// The host drops what the page holds: who takes it finds no pattern.
+    pub(super) fn forget_poison(&self) {
+        self.set_kind(FrameKind::Free);
     }
 }

@@ -23,6 +23,7 @@
 //! +nightly miri test -p darter-vm --lib -- frame::tests::bytes frame::tests::evicted` (the arena is never given back; words and bytes of
 //! a page are copied by accesses of different sizes).
 
+mod balloon;
 mod buddy;
 mod bytes;
 #[cfg(all(debug_assertions, target_os = "none"))]
@@ -34,15 +35,18 @@ mod device;
 mod evicted;
 #[cfg(not(target_os = "none"))]
 pub mod hosted;
+pub mod idle;
 mod magazine;
 mod meta;
 mod owned;
 pub(crate) mod pin;
 pub mod poison;
+mod report;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use balloon::{Balloon, managed_frames};
 pub use bytes::{SharedBytes, SharedBytesMut};
 #[cfg(all(debug_assertions, target_os = "none"))]
 pub(crate) use census::{end_of_numbers, every, known, with_metadata_at, with_page_at};
@@ -52,6 +56,7 @@ pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
 pub use pin::Pin;
+pub use report::{NumaNode, numa_node};
 
 use crate::addr::{PAGE_SIZE, PhysAddr};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -81,6 +86,7 @@ unsafe extern "Rust" {
 static ZERO: AtomicPtr<Frame> = AtomicPtr::new(core::ptr::null_mut());
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 /// NUMA nodes that have memory, and those before them.
+static TOTAL_OF: [AtomicU64; MAX_NUMA_NODES] = [const { AtomicU64::new(0) }; MAX_NUMA_NODES];
 static NUMA_NODES: AtomicUsize = AtomicUsize::new(0);
 
 /// Hands the pages of `start..end`, which lie on NUMA node `numa_node`, to the allocator. Part pages at the ends are left out.
@@ -101,6 +107,7 @@ pub unsafe fn add_region(start: PhysAddr, end: PhysAddr, numa_node: u32) {
     buddy::of_numa_node(numa_node).add(first as u32, last as u32);
     NUMA_NODES.fetch_max(numa_node + 1, Ordering::Relaxed);
     TOTAL.fetch_add(last - first, Ordering::Relaxed);
+    TOTAL_OF[numa_node].fetch_add(last - first, Ordering::Relaxed);
     #[cfg(all(debug_assertions, target_os = "none"))]
     census::add(first as u32, last as u32);
 }
@@ -135,6 +142,7 @@ pub fn free_frames() -> u64 {
         .map(|n| colour::of_numa_node(n).free() + buddy::of_numa_node(n).free())
         .sum::<u64>()
         + cached
+        + idle::out()
 }
 
 /// Memory is out: what CPUs keep for themselves alone goes where all take from, this CPU's now, that of the others when they
@@ -163,9 +171,18 @@ pub fn give_back_if_called() {
 /// Is there so little left that nothing should grow that no program's end gives back (files in memory)? What CPUs hold in their
 /// magazines is not counted, since another CPU cannot have it.
 pub fn is_scarce() -> bool {
-    /// 64 MiB; of a small machine one part in 16.
+    !more_than(reserve())
+}
+
+/// Is there more left than what [`is_scarce`] keeps, by `pages`?
+pub fn has_beyond_reserve(pages: u64) -> bool {
+    more_than(reserve() + pages)
+}
+
+/// What is kept for programs: 64 MiB; of a small machine one part in 16. Pages.
+fn reserve() -> u64 {
     const RESERVE: u64 = 16384;
-    !more_than(RESERVE.min(total_frames() / 16))
+    RESERVE.min(total_frames() / 16)
 }
 
 /// Can every CPU have a frame now?

@@ -85,6 +85,11 @@ impl NodeState {
         self.registrations.swap_remove(place)
     }
 
+    /// Spaces that use the leaf.
+    pub fn sharer_count(&self) -> u32 {
+        self.sharers.len().max(1) as u32
+    }
+
     /// Is the leaf used by more than one space?
     pub fn is_shared(&self) -> bool {
         self.sharers.len() > 1

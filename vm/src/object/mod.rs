@@ -10,6 +10,7 @@
 
 mod allocate;
 mod budget;
+mod count;
 mod dirty;
 mod io;
 mod list;
@@ -33,6 +34,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use once_cell::race::OnceBox;
 
 pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
+pub use count::ObjectPages;
 pub use io::{Sink, Source};
 pub use list::Pages;
 use pager::Paging;
@@ -277,6 +279,7 @@ impl Object {
             new.set_kind(FrameKind::Object);
             if slot.put(new).is_ok() {
                 self.resident.fetch_add(1, Ordering::Relaxed);
+                count::entered(asked.is_some(), 1);
                 return Ok(());
             }
             self.give_back_pages(1);
@@ -338,9 +341,10 @@ impl Drop for Object {
     fn drop(&mut self) {
         // Nobody refers to the object, so no leaf names it in a segment and none maps it.
         let tables = *self.tables.get_mut();
+        let is_paged = self.is_paged();
         let is_counted = self.counted().is_some();
         let budget = self.budget.take().filter(|_| is_counted).map(|budget| (budget, tables));
-        self.slots.shed(Gone { budget, was_mapped: self.leaves.were_used() });
+        self.slots.shed(Gone { budget, is_paged, was_mapped: self.leaves.were_used() });
     }
 }
 

@@ -16,7 +16,7 @@
 
 use super::slots::{MAX_PAGES, Slot};
 use super::truncate::Gone;
-use super::{BudgetKind, BudgetRef, Object, ObjectOwner};
+use super::{BudgetKind, BudgetRef, Object, ObjectOwner, count};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{self, FrameKind, OwnedFrame, Pin};
@@ -137,6 +137,11 @@ pub fn may_grow() -> bool {
 /// Pages that are given back for one by which files in memory grow, while memory is scarce.
 const ROOM: u64 = 2;
 
+/// Gives back up to `pages` pages that can be read again; says how many. They are free after a grace period. May sleep, as the [`Shedder`] says.
+pub fn shed(pages: u64) -> u64 {
+    SHEDDER.get().map_or(0, |shedder| (shedder.0)(pages))
+}
+
 /// Memory is scarce, and up to `pages` more are wanted: are as many given back, or some of them?
 #[cold]
 pub(super) fn make_room(pages: u64) -> bool {
@@ -215,6 +220,10 @@ impl Object {
         if size < self.size() {
             self.set_size_under(size, change.held());
         }
+        // With `change` held none comes in and none goes.
+        let resident = self.resident.load(Relaxed);
+        count::left(true, resident);
+        count::entered(false, resident);
         paging.state.store(OWN, Release);
         Ok(true)
     }
@@ -366,7 +375,10 @@ impl Object {
         }
         frame.set_kind(FrameKind::Object);
         match slot.put(frame) {
-            Ok(()) => drop(self.resident.fetch_add(1, Relaxed)),
+            Ok(()) => {
+                self.resident.fetch_add(1, Relaxed);
+                count::entered(self.is_paged(), 1);
+            }
             Err(_) => self.give_back_pages(1),
         }
         Ok(())

@@ -10,6 +10,8 @@
 //! Lock order: a list's lock is of level Object; a visit locks one leaf after the other under it.
 #![forbid(unsafe_code)]
 
+mod count;
+
 use super::list::{self, List, Pages};
 use crate::machine::{CpuSet, FlushRange, Machine};
 use crate::node::flush::SharersFlushed;

@@ -7,7 +7,7 @@
 //! A low room: it says that nobody reads a frame any more.
 
 use super::slots::{Large, Slots, Tree};
-use super::{BudgetKind, BudgetRef};
+use super::{BudgetKind, BudgetRef, count};
 use crate::frame::{Evicted, EvictedFrames};
 use crate::once::OnceBox;
 use alloc::boxed::Box;
@@ -18,6 +18,8 @@ use sync::rcu::call_soon;
 pub struct Gone {
     /// Tables and pages are given back there; how many tables were counted.
     pub budget: Option<(BudgetRef, u64)>,
+    /// The pages were another's.
+    pub is_paged: bool,
     /// A leaf has mapped it. A fault may still read a page that it found: each frame waits for a grace period.
     pub was_mapped: bool,
 }
@@ -113,6 +115,7 @@ impl<'a> Part<'a> {
 
 impl Drop for Part<'_> {
     fn drop(&mut self) {
+        count::left(self.gone.is_paged, self.pages);
         if let Some((budget, _)) = &self.gone.budget {
             budget.give_back(BudgetKind::Pages, self.pages);
         }

@@ -11,7 +11,7 @@
 //! A low room: it says when nobody maps a page any more.
 
 use super::slots::MAX_PAGES;
-use super::{Object, Pages};
+use super::{Object, Pages, count};
 use crate::addr::{ENTRIES, PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{EvictedFrames, Pin};
@@ -192,6 +192,7 @@ impl Object {
             }
         }
         self.resident.fetch_sub(frames.len() as u64, Ordering::Relaxed);
+        count::left(self.is_paged(), frames.len() as u64);
         self.give_back_pages(frames.len() as u64);
         (frames, page)
     }

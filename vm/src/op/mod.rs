@@ -11,6 +11,7 @@ mod fork;
 mod fresh;
 pub mod lock;
 pub(crate) mod map;
+pub mod pages;
 mod protect;
 pub mod remap;
 mod remote;

@@ -32,6 +32,13 @@ pub struct MappingInfo<'a> {
     pub locked: bool,
     /// A core dump does not have it.
     pub no_dump: bool,
+    /// mprotect may make it executable.
+    pub may_exec: bool,
+    /// With `locked`: only pages that were touched.
+    pub locked_on_fault: bool,
+    /// A child of fork does not get it; gets it empty.
+    pub no_fork: bool,
+    pub wipe_on_fork: bool,
 }
 
 /// Sizes in pages.
@@ -71,10 +78,22 @@ impl<M: Machine> Space<M> {
 
     /// The same for what lies in `range`. The first begins there at the earliest; the last may end beyond, or there though it goes on.
     pub fn for_each_mapping_in(&self, range: Range<usize>, f: &mut dyn FnMut(&MappingInfo<'_>)) {
+        self.visit_mappings(range, &mut |mapping| {
+            f(mapping);
+            true
+        });
+    }
+
+    /// The same until `f` answers false. Says where it stopped, which is the end of the last mapping that `f` was shown; None: there are no more.
+    pub fn visit_mappings(
+        &self,
+        range: Range<usize>,
+        f: &mut dyn FnMut(&MappingInfo<'_>) -> bool,
+    ) -> Option<usize> {
         let mut at = range.start;
         while let Some(mapping) = self.next_mapping_in(at, range.end, &mut order::begin()) {
             let attrs = &mapping.attrs;
-            f(&MappingInfo {
+            let goes_on = f(&MappingInfo {
                 start: mapping.start,
                 end: mapping.end,
                 prot: attrs.prot,
@@ -85,12 +104,20 @@ impl<M: Machine> Space<M> {
                 growsdown: attrs.flags.contains(SegFlags::GROWSDOWN),
                 locked: attrs.flags.contains(SegFlags::LOCKED),
                 no_dump: attrs.flags.contains(SegFlags::NO_DUMP),
+                may_exec: !attrs.flags.contains(SegFlags::NO_EXEC),
+                locked_on_fault: attrs.flags.contains(SegFlags::LOCKED_ON_FAULT),
+                no_fork: attrs.flags.contains(SegFlags::NO_FORK),
+                wipe_on_fork: attrs.flags.contains(SegFlags::WIPE_ON_FORK),
             });
             at = mapping.end;
             if give_way() {
-                break;
+                return None;
+            }
+            if !goes_on {
+                return Some(at);
             }
         }
+        None
     }
 
     /// Sizes, added up now.

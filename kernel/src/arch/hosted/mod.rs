@@ -77,6 +77,10 @@ pub fn percpu_ready() -> bool {
     true
 }
 
+pub fn memory_ranges() -> impl Iterator<Item = (u64, u64)> {
+    core::iter::once((0x10_0000, 0x1fff_ffff))
+}
+
 pub fn command_line() -> &'static str {
     "hosted"
 }
@@ -105,6 +109,11 @@ pub fn route_device_line(_interrupt: u32) -> bool {
 
 /// As [`route_isa_line`].
 pub fn device_message(_cpu: u32) -> Option<virtio::pci::Message> {
+    None
+}
+
+/// As [`route_isa_line`].
+pub fn device_change_message(_cpu: u32) -> Option<virtio::pci::Message> {
     None
 }
 

@@ -13,6 +13,8 @@ pub const ISA_BASE: u8 = 0x20;
 pub const DEVICE_MESSAGE: u8 = 0x40;
 /// Lines of devices behind an I/O APIC that are no ISA lines.
 pub const DEVICE_LINE: u8 = 0x41;
+/// Messages of devices whose configuration has changed.
+pub const DEVICE_CHANGED: u8 = 0x42;
 pub const TIMER: u8 = 0xec;
 pub const RESCHEDULE: u8 = 0xf0;
 pub const FLUSH: u8 = 0xf1;
@@ -59,6 +61,11 @@ pub fn interrupt(vector: u8, interrupted: Interrupted) {
             DEVICE_INTERRUPTS.add(1);
             apic::end_of_interrupt();
             super::upcall::device_message();
+        }
+        DEVICE_CHANGED => {
+            DEVICE_INTERRUPTS.add(1);
+            apic::end_of_interrupt();
+            super::upcall::device_changed();
         }
         DEVICE_LINE => {
             DEVICE_INTERRUPTS.add(1);

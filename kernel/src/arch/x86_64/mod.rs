@@ -34,7 +34,7 @@ use super::Trap;
 use super::interrupts::Entered;
 pub use boot::siblings::{cache, seat};
 pub use boot::topology::{cpus, distance, has_threads, next_thread, nodes};
-pub use boot::{command_line, early_init, initramfs};
+pub use boot::{command_line, early_init, initramfs, memory_ranges};
 pub use context::{Context, switch};
 pub use cpu::identity;
 pub use cpu::percpu::{cpu_id, set_kernel_stack};
@@ -244,6 +244,11 @@ pub fn route_device_line(interrupt: u32) -> bool {
 /// What a device writes, and where, so that `cpu` is told (`device::message`). `None`: no message reaches it.
 pub fn device_message(cpu: u32) -> Option<virtio::pci::Message> {
     apic::message(cpu, irq::DEVICE_MESSAGE)
+}
+
+/// The same for a device whose configuration changes (`device::changed`).
+pub fn device_change_message(cpu: u32) -> Option<virtio::pci::Message> {
+    apic::message(cpu, irq::DEVICE_CHANGED)
 }
 
 /// A random number from the processor (SDM vol. 1, 7.3.17), where it has such a source.

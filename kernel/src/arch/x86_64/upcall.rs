@@ -85,6 +85,11 @@ pub fn device_message() {
     crate::device::message();
 }
 
+/// A message of a device whose configuration has changed.
+pub fn device_changed() {
+    crate::device::changed();
+}
+
 /// One of the devices whose lines are routed by `arch::route_device_line` asks for attention.
 pub fn device_line() {
     crate::device::line();

@@ -11,7 +11,7 @@ use sync::{CpuId, TryVec, try_box};
 use vm::OnceBox;
 
 use super::line::Line;
-use super::{Device, disk, entropy, share};
+use super::{Device, Event, balloon, console, disk, entropy, share};
 use crate::arch::{self, Registers, pci::Pci};
 
 /// PCI functions that are looked at.
@@ -69,38 +69,92 @@ pub fn all(command_line: &str) {
     }
 }
 
+/// Which queues of a device are used.
+pub(super) enum Queues {
+    /// One for each CPU, as far as the device has them, and this is the most.
+    Each(u16),
+    /// These, by their numbers, in ascending order: each has a purpose of its own. All interrupt the boot CPU, and so does a change of the configuration.
+    These([Option<u16>; 4]),
+}
+
+/// Why a device interrupts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    Queue,
+    Changed,
+}
+
 /// What drives a kind of device.
 pub(super) struct Driver {
     name: &'static str,
     /// Features that are taken where they are offered.
     features: u64,
-    /// The most queues that are used, where the device has them.
-    queues: fn(&Transport<Registers>, u64) -> Result<u16, Error>,
+    /// Which queues are used.
+    queues: fn(&Transport<Registers>, u64) -> Result<Queues, Error>,
+    /// It is told of what happens to the device.
+    event: fn(&'static Device, Event),
     /// The device is up.
     begin: fn(&'static Device, u64) -> Result<(), Error>,
+}
+
+#[cfg(test)]
+impl Driver {
+    /// A device that a test plays is up.
+    pub(super) fn begin_for_test(&self, device: &'static Device, features: u64) {
+        (self.begin)(device, features).unwrap();
+    }
 }
 
 const ENTROPY: Driver = Driver {
     name: "virtio entropy device",
     features: 0,
-    queues: |_, _| Ok(1),
+    queues: |_, _| Ok(Queues::Each(1)),
+    event: |_, _| {},
     begin: |device, _| {
         entropy::set(device);
         Ok(())
     },
 };
 
-pub(super) const DISK: Driver =
-    Driver { name: "virtio disk", features: disk::FEATURES, queues: disk::queues, begin: disk::begin };
+pub(super) const DISK: Driver = Driver {
+    name: "virtio disk",
+    features: disk::FEATURES,
+    queues: |transport, features| disk::queues(transport, features).map(Queues::Each),
+    event: |_, _| {},
+    begin: disk::begin,
+};
 
-pub(super) const SHARE: Driver =
-    Driver { name: "virtio 9p device", features: share::FEATURES, queues: |_, _| Ok(1), begin: share::begin };
+pub(super) const SHARE: Driver = Driver {
+    name: "virtio 9p device",
+    features: share::FEATURES,
+    queues: |_, _| Ok(Queues::Each(1)),
+    event: |_, _| {},
+    begin: share::begin,
+};
+
+pub(super) const BALLOON: Driver = Driver {
+    name: "virtio balloon",
+    features: balloon::FEATURES,
+    queues: |transport, _| Ok(Queues::These(balloon::queues(transport.offered()))),
+    event: balloon::event,
+    begin: balloon::begin,
+};
+
+pub(super) const CONSOLE: Driver = Driver {
+    name: "virtio console",
+    features: console::FEATURES,
+    queues: |_, _| Ok(Queues::These(console::queues())),
+    event: console::event,
+    begin: console::begin,
+};
 
 fn driver_of(kind: u32) -> Option<&'static Driver> {
     match kind {
         _ if kind == Kind::Entropy as u32 => Some(&ENTROPY),
         _ if kind == Kind::Block as u32 => Some(&DISK),
         _ if kind == Kind::Share as u32 => Some(&SHARE),
+        _ if kind == Kind::Console as u32 => Some(&CONSOLE),
+        _ if kind == Kind::Balloon as u32 => Some(&BALLOON),
         _ => None,
     }
 }
@@ -116,8 +170,12 @@ fn bring_up_function(
     let device = layout.device.map(map).transpose()?;
     let transport = Transport::pci(layout, map(layout.common)?, map(layout.notify)?, device);
     let table = map(layout.msi_x.table)?;
-    bring_up(transport, driver, |n, cpu| {
-        let message = arch::device_message(cpu).ok_or(Error::Vector)?;
+    bring_up(transport, driver, |n, cpu, cause| {
+        let message = match cause {
+            Cause::Queue => arch::device_message(cpu),
+            Cause::Changed => arch::device_change_message(cpu),
+        };
+        let message = message.ok_or(Error::Vector)?;
         set_vector(config, place, layout, &table, n, message)
     })
 }
@@ -143,7 +201,7 @@ fn bring_up_mapped(window: Window, interrupt: u32) -> Result<(), Error> {
     let registers = Registers::map(window).ok_or(Error::Memory)?;
     let Some((transport, kind)) = Transport::mmio(registers)? else { return Ok(()) };
     let Some(driver) = driver_of(kind) else { return Ok(()) };
-    let route = |_, _| if arch::route_device_line(interrupt) { Ok(()) } else { Err(Error::Vector) };
+    let route = |_, _, _| if arch::route_device_line(interrupt) { Ok(()) } else { Err(Error::Vector) };
     bring_up(transport, driver, route)
 }
 
@@ -151,18 +209,18 @@ fn bring_up_mapped(window: Window, interrupt: u32) -> Result<(), Error> {
 fn bring_up(
     transport: Transport<Registers>,
     driver: &Driver,
-    interrupt: impl FnMut(u16, CpuId) -> Result<(), Error>,
+    interrupt: impl FnMut(u16, CpuId, Cause) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (device, features) = start(transport, driver, interrupt)?;
     let device = try_box(device).ok().and_then(super::keep).ok_or(Error::Memory)?;
     (driver.begin)(device, features)
 }
 
-/// Brings a device up; `interrupt` has interrupts of a queue come to a CPU. The device, and the features that were taken.
+/// Brings a device up; `interrupt` has entry n of MSI-X come to a CPU, for a cause. The device, and the features that were taken.
 pub(super) fn start(
     mut transport: Transport<Registers>,
     driver: &Driver,
-    mut interrupt: impl FnMut(u16, CpuId) -> Result<(), Error>,
+    mut interrupt: impl FnMut(u16, CpuId, Cause) -> Result<(), Error>,
 ) -> Result<(Device, u64), Error> {
     let features = transport.begin(driver.features)?;
     let lines = make_lines(&mut transport, driver, features, &mut interrupt);
@@ -177,25 +235,64 @@ pub(super) fn start(
         }
     };
     transport.go();
-    Ok((Device { name: driver.name, transport, lines, has_failed: false.into() }, features))
+    let (name, event) = (driver.name, driver.event);
+    let device = Device { name, transport, lines, event, has_failed: false.into(), is_lost: false.into() };
+    Ok((device, features))
 }
 
-/// A queue for each CPU if the device has so many and can tell each CPU.
 fn make_lines(
     transport: &mut Transport<Registers>,
     driver: &Driver,
     features: u64,
-    interrupt: &mut impl FnMut(u16, CpuId) -> Result<(), Error>,
+    interrupt: &mut impl FnMut(u16, CpuId, Cause) -> Result<(), Error>,
+) -> Result<Vec<Line>, Error> {
+    match (driver.queues)(transport, features)? {
+        Queues::Each(most) => make_line_of_each(transport, most, interrupt),
+        Queues::These(numbers) => make_these(transport, numbers, interrupt),
+    }
+}
+
+/// Entries of MSI-X of a device whose queues have a purpose each.
+const CHANGED_ENTRY: u16 = 0;
+const QUEUES_ENTRY: u16 = 1;
+
+/// Queues with a purpose each. All of them are needed.
+fn make_these(
+    transport: &mut Transport<Registers>,
+    numbers: [Option<u16>; 4],
+    interrupt: &mut impl FnMut(u16, CpuId, Cause) -> Result<(), Error>,
+) -> Result<Vec<Line>, Error> {
+    let boot = 0;
+    interrupt(CHANGED_ENTRY, boot, Cause::Changed)?;
+    interrupt(QUEUES_ENTRY, boot, Cause::Queue)?;
+    transport.set_configuration_vector(Some(CHANGED_ENTRY))?;
+    let mut lines = sync::try_vec(numbers.len()).map_err(|_| Error::Memory)?;
+    for n in numbers.into_iter().flatten() {
+        let size = transport.queue_size(n, queue::MOST)?;
+        let line = Line::try_new(n, size, boot).map_err(|_| Error::Memory)?;
+        transport.set_queue(n, size, line.addresses(), QUEUES_ENTRY)?;
+        lines.try_push(line).map_err(|_| Error::Memory)?;
+    }
+    Ok(lines)
+}
+
+/// A queue for each CPU if the device has so many and can tell each CPU.
+fn make_line_of_each(
+    transport: &mut Transport<Registers>,
+    most: u16,
+    interrupt: &mut impl FnMut(u16, CpuId, Cause) -> Result<(), Error>,
 ) -> Result<Vec<Line>, Error> {
     let cpus = sync::cpus();
-    let wanted = if transport.is_pci() { (driver.queues)(transport, features)? } else { 1 };
+    let wanted = if transport.is_pci() { most } else { 1 };
+    // A change of the configuration is nobody's affair.
+    let _ = transport.set_configuration_vector(None);
     let count = u32::from(wanted.max(1)).min(cpus) as u16;
     let mut lines = sync::try_vec(usize::from(count)).map_err(|_| Error::Memory)?;
     for n in 0..count {
         let cpu = CpuId::from(n);
         let set = transport.queue_size(n, queue::MOST).and_then(|size| {
             let line = Line::try_new(n, size, cpu).map_err(|_| Error::Memory)?;
-            interrupt(n, cpu)?;
+            interrupt(n, cpu, Cause::Queue)?;
             transport.set_queue(n, size, line.addresses(), n)?;
             Ok(line)
         });

@@ -4,11 +4,12 @@
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 use ::virtio::queue::{Broken, NotPushed};
-use ::virtio::{Queue, QueueMemory};
+use ::virtio::{Buffer, Queue, QueueMemory};
+use arrayvec::ArrayVec;
 use sync::{AllocError, CpuId, SpinLock, lock_class};
 use vm::frame::DevicePage;
 
-use super::request::{Memory, Request, Token};
+use super::request::{Call, Memory, Request, Token, Whom};
 use super::{Device, Failure};
 use crate::lock_order as level;
 use crate::sched::{Deadline, Sleep, WaitQueue};
@@ -83,13 +84,13 @@ impl Line {
     /// See [`Device::ask`].
     pub fn ask(
         &self,
-        device: &Device,
+        device: &'static Device,
         memory: Memory,
         how: Sleep,
         deadline: Option<Deadline>,
     ) -> Result<(Memory, u32), Failure> {
         let request = Request::try_new()?;
-        let mut token = Some(Token { request: request.clone(), memory });
+        let mut token = Some(Token { whom: Whom::Waiter(request.clone()), memory });
         let mut tell = Ok(false);
         // Room comes when something comes out, or the queue breaks.
         let put = self.room.wait_until(how, deadline, || {
@@ -114,13 +115,29 @@ impl Line {
         request.wait(how, deadline)
     }
 
+    /// See [`Device::put`]. This is line `n` of the device. The memory keeps its parts, of which there are few, so that it can be put in again.
+    pub fn put(&self, device: &'static Device, n: usize, memory: Memory, call: Call) -> Result<(), Memory> {
+        /// More are refused.
+        const FEW: usize = 4;
+        let parts: ArrayVec<Buffer, FEW> = memory.parts().iter().copied().take(FEW).collect();
+        if parts.len() < memory.parts().len() {
+            return Err(memory);
+        }
+        let token = Token { whom: Whom::Call(call, n), memory };
+        let wants = self.queue.lock().push(&parts, token).map_err(|not| not.token().memory)?;
+        if wants {
+            device.transport.notify(self.number);
+        }
+        Ok(())
+    }
+
     /// Takes what the device is done with. No more at a time than it had when this began: a device that does more interrupts again.
-    pub fn look(&self, device: &Device) {
+    pub fn look(&self, device: &'static Device) {
         let mut left = self.queue.lock().in_flight();
         while left > 0 {
             let popped = self.queue.lock().pop();
             match popped {
-                Ok(Some((token, written))) => token.end(written),
+                Ok(Some((token, written))) => token.end(device, written),
                 Ok(None) | Err(Broken::Before) => return,
                 Err(broken) => return device.fail(broken),
             }

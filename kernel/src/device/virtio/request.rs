@@ -1,19 +1,21 @@
 //! What is asked of a device, and who waits for it.
 #![forbid(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::ops::Range;
 
 use ::virtio::Buffer;
-use sync::{AllocError, SpinLock, TryVec, lock_class, try_arc};
+use sync::{AllocError, SpinLock, TryVec, lock_class, try_arc, try_box};
 use vm::PAGE_SIZE;
+use vm::frame::idle::Out;
 use vm::frame::{self, FrameKind, OwnedFrame};
 
-use super::Failure;
 use super::disk::Hold;
 use super::share::Tag;
+use super::{Device, Failure};
 use crate::lock_order as level;
 use crate::sched::{Deadline, Sleep, WaitQueue};
 
@@ -26,6 +28,8 @@ pub enum Kept {
     Place(Hold),
     /// The number of a message to a server of files.
     Tag(Tag),
+    /// Free memory of which the device is told.
+    Idle(Box<Out>),
     /// Whatever else.
     Thing(Arc<dyn Any + Send + Sync>),
 }
@@ -50,6 +54,21 @@ impl Memory {
         Ok(memory)
     }
 
+    /// Idle memory, all of which the device may write: what it does with it is its affair.
+    pub(super) fn of_idle(out: Out) -> Result<Memory, AllocError> {
+        let mut memory = Memory { pages: Vec::new(), parts: Vec::new(), holds: Vec::new() };
+        for (address, len) in out.ranges() {
+            memory.parts.try_push(Buffer { address: address.0, len, writable: true })?;
+        }
+        memory.holds.try_push(Kept::Idle(try_box(out)?))?;
+        Ok(memory)
+    }
+
+    /// The device is done with idle memory.
+    pub(super) fn into_idle(mut self) -> Option<Out> {
+        self.holds.pop().and_then(|kept| if let Kept::Idle(out) = kept { Some(*out) } else { None })
+    }
+
     /// Page `n`; empty if there is none.
     pub fn page(&mut self, n: usize) -> &mut [u8] {
         self.pages.get_mut(n).map_or(&mut [], |page| page.bytes())
@@ -72,6 +91,21 @@ impl Memory {
     pub(super) fn reuse(&mut self) {
         self.parts.clear();
         self.holds.clear();
+    }
+
+    pub(super) fn parts(&self) -> &[Buffer] {
+        &self.parts
+    }
+
+    /// The first part has so many bytes from now on, no more than its page has behind its begin. False: there is none.
+    pub(super) fn set_len(&mut self, len: usize) -> bool {
+        let Some(part) = self.parts.first_mut() else { return false };
+        let begin = part.address as usize % PAGE_SIZE;
+        let (true, Ok(len)) = (begin.saturating_add(len) <= PAGE_SIZE, u32::try_from(len)) else {
+            return false;
+        };
+        part.len = len;
+        true
     }
 
     pub(super) fn take_parts(&mut self) -> Vec<Buffer> {
@@ -114,16 +148,30 @@ impl Request {
     }
 }
 
+/// Called when a device is done with what nobody waits for: the device, which of its lines, the memory, how many bytes it says that it wrote. With
+/// interrupts on and no lock held, where nobody may sleep.
+pub type Call = fn(&'static Device, usize, Memory, u32);
+
+/// Who is told that a device is done.
+pub enum Whom {
+    Waiter(Arc<Request>),
+    /// With the number of the line.
+    Call(Call, usize),
+}
+
 /// What a queue keeps of a request while the device has it.
 pub struct Token {
-    pub request: Arc<Request>,
+    pub whom: Whom,
     pub memory: Memory,
 }
 
 impl Token {
     /// The device is done.
-    pub fn end(self, written: u32) {
-        self.request.end(Ok((self.memory, written)));
+    pub fn end(self, device: &'static Device, written: u32) {
+        match self.whom {
+            Whom::Waiter(request) => request.end(Ok((self.memory, written))),
+            Whom::Call(call, line) => call(device, line, self.memory, written),
+        }
     }
 
     /// It never will be. Only what was reset can reach the memory no more; else that is lost.
@@ -131,6 +179,8 @@ impl Token {
         if !is_reset {
             core::mem::forget(self.memory);
         }
-        self.request.end(Err(Failure::Broken));
+        if let Whom::Waiter(request) = self.whom {
+            request.end(Err(Failure::Broken));
+        }
     }
 }

@@ -186,7 +186,7 @@ fn disk(lie: Lie) -> (&'static Disk, Arc<Fake>) {
     let fake = Arc::new(Fake { lie, is_slow: AtomicBool::new(false), state, device: OnceLock::new() });
     let (transport, kind) = Transport::mmio(Registers(fake.clone())).unwrap().unwrap();
     assert_eq!(kind, 2);
-    let (device, features) = find::start(transport, &find::DISK, |_, _| Ok(())).unwrap();
+    let (device, features) = find::start(transport, &find::DISK, |_, _, _| Ok(())).unwrap();
     let device: &'static Device = Box::leak(Box::new(device));
     fake.device.set(device).ok().unwrap();
     (Box::leak(Box::new(Disk::try_new(device, features).unwrap())), fake)

@@ -16,6 +16,7 @@ use core::fmt::Write;
 use sync::heap::Text;
 use sync::try_box;
 
+use super::caller;
 use super::file::buffer::{Input, Output};
 use super::file::{File, FileOps, OpenFlags, Order};
 use super::vfs::device_number;
@@ -143,6 +144,7 @@ impl FileOps for Block {
             match self.disk.read(now, to) {
                 Ok(mut blocks) => {
                     let put = blocks.each(now, to, |piece| out.put(piece)) as u64;
+                    caller::note_disk(false, put);
                     now = now.saturating_add(put);
                     if put < wanted {
                         break;
@@ -178,7 +180,10 @@ impl FileOps for Block {
             let fill = |blocks: &mut disk::Blocks| blocks.each(now, to, |piece| from.take(piece));
             match self.disk.write(now, to, fill) {
                 Ok(0) => break,
-                Ok(n) => now = now.saturating_add(n as u64),
+                Ok(n) => {
+                    caller::note_disk(true, n as u64);
+                    now = now.saturating_add(n as u64);
+                }
                 Err(error) => {
                     failure = Some(errno_of(error));
                     break;

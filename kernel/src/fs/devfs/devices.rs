@@ -56,6 +56,7 @@ pub fn open(kind: Kind, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps
         (5, 2) => return tty::pty::open_master(),
         (10, 183) if entropy::is_there() => return hwrng::open(flags),
         (4, n @ 64..=67) => return tty::open_serial((n - 64) as usize, flags),
+        (tty::HVC_MAJOR, n) => return tty::open_hvc(n as usize, flags),
         (136..=151, _) => return tty::pty::open_slave(device, flags),
         _ => return Err(ENXIO),
     };

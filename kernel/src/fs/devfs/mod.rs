@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use crate::lock_order as level;
 use sync::{Mutex, lock_class};
 
-use crate::device::virtio::entropy;
+use crate::device::virtio::{console, entropy};
 use crate::errno::Result;
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::create::{self, Making};
@@ -21,7 +21,7 @@ use crate::fs::vfs::inode::{Kind, NewInode};
 use crate::fs::vfs::mount;
 use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::superblock::{FsType, Mounting, SuperBlock};
-use crate::fs::{block, tmpfs};
+use crate::fs::{block, tmpfs, tty};
 
 lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", level::Devtmpfs); }
 
@@ -34,6 +34,9 @@ pub static DEVTMPFS: FsType = FsType {
 };
 
 static INSTANCE: Mutex<Option<Arc<SuperBlock>>, level::Devtmpfs> = Mutex::new(None, &DEVTMPFS_LOCK);
+
+/// Terminals of virtio consoles, those that there are.
+const HVCS: [&str; console::MOST] = ["hvc0", "hvc1", "hvc2", "hvc3", "hvc4", "hvc5", "hvc6", "hvc7"];
 
 fn instance(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
     // Those of tmpfs, which change nothing here.
@@ -49,6 +52,11 @@ fn instance(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBloc
     for &(name, major, minor, mode) in devices::NODES.iter().chain(hwrng) {
         make(&dir, name, Kind::Character, mode, device_number::number(major, minor), "")?;
     }
+    for (name, n) in HVCS.iter().zip(0..) {
+        if tty::find_console(n).is_some() {
+            make(&dir, name, Kind::Character, 0o660, device_number::number(tty::HVC_MAJOR, n as u64), "")?;
+        }
+    }
     for (n, _, name) in block::names() {
         make(&dir, name, Kind::Block, 0o600, block::number(n), "")?;
     }
@@ -58,6 +66,11 @@ fn instance(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBloc
     make(&dir, "stderr", Kind::Symlink, 0o777, 0, "/proc/self/fd/2")?;
     *instance = Some(superblock.clone());
     Ok(superblock)
+}
+
+/// The major number of virtio consoles' terminals, if there are any.
+pub fn console_major() -> Option<u64> {
+    (0..console::MOST).any(|n| tty::find_console(n).is_some()).then_some(tty::HVC_MAJOR)
 }
 
 fn make(dir: &mount::Path, name: &str, kind: Kind, mode: u32, rdev: u64, target: &str) -> Result {

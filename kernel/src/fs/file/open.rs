@@ -177,8 +177,7 @@ fn find(
             Child::Found(_) if exclusive => return Err(EEXIST),
             Child::Found(found) if found.dentry.inode.is_dir() => return Err(EISDIR),
             Child::Found(found) => {
-                // In a sticky directory others' files and fifos are not opened by way of O_CREAT (fs.protected_*): left
-                // out, as Linux has it off unless sysctl turns it on.
+                access::check_opened_to_make(&parent.dir.dentry.inode, &found.dentry.inode, cred)?;
                 return Ok((found, false));
             }
             Child::Missing => {

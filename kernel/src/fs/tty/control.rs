@@ -55,7 +55,7 @@ const TIOCVHANGUP: u32 = 0x5437;
 const TIOCGLCKTRMIOS: u32 = 0x5456;
 const TIOCSLCKTRMIOS: u32 = 0x5457;
 
-const SIGWINCH: u32 = 28;
+pub const SIGWINCH: u32 = 28;
 
 pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Result<usize> {
     match command {

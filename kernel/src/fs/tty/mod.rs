@@ -1,7 +1,7 @@
-//! Terminals on serial ports and pseudo-terminals: line discipline, job control, and the devices tty, console, ttyS0 to ttyS3, ptmx
-//! and pts/N.
+//! Terminals on serial ports and virtio consoles, and pseudo-terminals: line discipline, job control, and the devices tty, console, ttyS0 to ttyS3,
+//! hvc0 to hvc7, ptmx and pts/N.
 //!
-//! Received bytes come in thread context from the serial driver (`receive`), which may run in an idle CPU and so must not sleep:
+//! Received bytes come in thread context from the drivers (`receive`), which may run in an idle CPU and so must not sleep:
 //! it takes spin locks only, and echoes when nobody is writing; a writer echoes what piled up meanwhile.
 //!
 //! Lock order: `writing` (sleeping) → `settings` → `input` → `echo`; job-control state is innermost.
@@ -19,7 +19,7 @@ mod read;
 mod settings;
 mod termios;
 
-pub use open::{open_console, open_current, open_serial};
+pub use open::{open_console, open_current, open_hvc, open_serial};
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -33,6 +33,7 @@ use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc};
 
 use crate::device::serial;
+use crate::device::virtio::console::{self, Console, Ends};
 use crate::errno::Result;
 use crate::fs::caller;
 use crate::fs::file::async_io::{AsyncQueues, running_process};
@@ -52,6 +53,8 @@ lock_class! {
 enum Line {
     /// A serial port.
     Port(usize),
+    /// A virtio console.
+    Console(&'static Console, usize),
     Pseudo(pty::Pty),
 }
 
@@ -92,21 +95,72 @@ sync::rcu_object!(Tty);
 const PORTS: usize = 4;
 
 static TTYS: [RcuArc<Tty>; PORTS] = [const { RcuArc::empty() }; PORTS];
-/// The port of /dev/console.
-static CONSOLE: AtomicU32 = AtomicU32::new(0);
+static HVCS: [RcuArc<Tty>; console::MOST] = [const { RcuArc::empty() }; console::MOST];
 
-/// Makes a terminal for every port there is. The last `console=ttySn` of the command line says which one /dev/console is.
+/// First device number of the virtio consoles' terminals, as Linux has it.
+pub const HVC_MAJOR: u64 = 229;
+
+/// What /dev/console is: a port, or `HVC` and a console's number.
+static CONSOLE: AtomicU32 = AtomicU32::new(0);
+const HVC: u32 = 1 << 16;
+
+static ENDS: Ends = Ends {
+    receive: |n, bytes| with_console(n, |tty| tty.receive(bytes)),
+    room: |n| with_console(n, Tty::wake_writers),
+    resized: |n, rows, columns| with_console(n, |tty| tty.resize([rows, columns, 0, 0])),
+    // Who has it open finds an end; nobody writes any more.
+    failed: |n| with_console(n, Tty::cut_off),
+};
+
+fn with_console(n: usize, f: impl FnOnce(&Tty)) {
+    if let Some(tty) = find_console(n) {
+        f(&tty);
+    }
+}
+
+/// Makes a terminal for every port and console there is. The last `console=ttySn` or `console=hvcn` of the command line says which one /dev/console is; one
+/// that is not there is passed over.
 pub fn init() -> Result {
-    let named =
-        crate::arch::command_line().split_ascii_whitespace().filter_map(|w| w.strip_prefix("console=ttyS"));
-    let number = named.filter_map(|w| w.split(',').next()?.parse().ok()).next_back();
-    CONSOLE.store(number.unwrap_or(0), Relaxed);
     for (n, slot) in TTYS.iter().enumerate() {
         let Some(port) = serial::port(n) else { continue };
         slot.swap(Some(try_arc(Tty::new(Line::Port(n), Termios::DEFAULT))?));
         port.set_receive(receive);
     }
+    for (n, slot) in HVCS.iter().enumerate() {
+        let Some(console) = console::console(n) else { continue };
+        slot.swap(Some(try_arc(Tty::new(Line::Console(console, n), Termios::CONSOLE))?));
+        console.attach(&ENDS);
+    }
+    let words = crate::arch::command_line().split_ascii_whitespace();
+    let mut named = words.filter_map(|word| of_name(word.strip_prefix("console=")?));
+    if let Some(last) = named.rfind(|which| find_named(*which).is_some()) {
+        CONSOLE.store(last, Relaxed);
+    }
     Ok(())
+}
+
+/// What a word after `console=` names, in the form of `CONSOLE`.
+fn of_name(name: &str) -> Option<u32> {
+    let name = name.split(',').next()?;
+    let number = |prefix| name.strip_prefix(prefix)?.parse::<u16>().ok().map(u32::from);
+    number("ttyS").or_else(|| Some(number("hvc")? | HVC))
+}
+
+fn find_named(which: u32) -> Option<Arc<Tty>> {
+    let n = (which & !HVC) as usize;
+    if which & HVC != 0 { find_console(n) } else { find(n) }
+}
+
+/// Terminal of console `n`, if there is one.
+pub fn find_console(n: usize) -> Option<Arc<Tty>> {
+    let read = sync::rcu::read();
+    HVCS.get(n)?.get(&read)
+}
+
+/// The virtio console that /dev/console is, if it is one: the kernel's messages go there.
+pub fn message_console() -> Option<Arc<Tty>> {
+    let which = CONSOLE.load(Relaxed);
+    if which & HVC != 0 { find_named(which) } else { None }
 }
 
 /// Terminal of port `n`, if there is one.
@@ -151,18 +205,32 @@ impl Tty {
     pub fn number(&self) -> u64 {
         match &self.line {
             Line::Port(n) => device_number::number(4, 64 + *n as u64),
+            Line::Console(_, n) => device_number::number(HVC_MAJOR, *n as u64),
             Line::Pseudo(pty) => pty.device(),
         }
     }
 
-    /// Is it a pseudo-terminal whose master is gone?
+    /// Is it a pseudo-terminal whose master is gone, or a console whose device has failed?
     fn is_ended(&self) -> bool {
-        matches!(&self.line, Line::Pseudo(pty) if pty.is_ended())
+        match &self.line {
+            Line::Pseudo(pty) => pty.is_ended(),
+            Line::Console(console, _) => console.has_failed(),
+            Line::Port(_) => false,
+        }
     }
 
     /// Must a writer wait: output is stopped, or nobody has taken what was written?
     fn is_blocked(&self) -> bool {
-        self.stopped.load(SeqCst) || matches!(&self.line, Line::Pseudo(pty) if pty.is_full())
+        self.stopped.load(SeqCst) || self.is_full()
+    }
+
+    /// Has nobody taken what was written?
+    fn is_full(&self) -> bool {
+        match &self.line {
+            Line::Pseudo(pty) => pty.is_full(),
+            Line::Console(console, _) => !console.has_room(),
+            Line::Port(_) => false,
+        }
     }
 
     pub fn foreground(&self) -> u32 {
@@ -201,7 +269,7 @@ impl Tty {
         for signal in (1..32).filter(|signal| signals.wrapping_shr(*signal) & 1 != 0) {
             match self.line {
                 // What was typed may be handled in the idle loop.
-                Line::Port(_) => caller::signal_group_soon(self.told(), signal),
+                Line::Port(_) | Line::Console(..) => caller::signal_group_soon(self.told(), signal),
                 Line::Pseudo(_) => caller::signal_group(self.told(), signal),
             }
         }
@@ -263,6 +331,13 @@ impl Tty {
         }
     }
 
+    /// The window has another size. Where nobody may sleep.
+    fn resize(&self, window: [u16; 4]) {
+        if core::mem::replace(&mut *self.window.lock(), window) != window {
+            caller::signal_group_soon(self.told(), control::SIGWINCH);
+        }
+    }
+
     /// There may be room for output.
     fn wake_writers(&self) {
         self.writable.wake();
@@ -292,7 +367,7 @@ impl Tty {
     /// Returns the foreground group, which is to be told.
     pub fn disassociate(&self) -> u32 {
         let group = self.release();
-        if matches!(self.line, Line::Port(_)) {
+        if !matches!(self.line, Line::Pseudo(_)) {
             self.cut_off();
         }
         group

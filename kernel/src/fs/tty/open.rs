@@ -12,8 +12,8 @@ use core::sync::atomic::{
 };
 use sync::try_box;
 
-use super::{CONSOLE, Line, Tty, control, find, job};
-use crate::errno::{EBUSY, EIO, ENXIO, Result};
+use super::{CONSOLE, Line, Tty, control, find, find_console, find_named, job};
+use crate::errno::{EBUSY, EIO, ENODEV, ENXIO, Result};
 use crate::fs::caller;
 use crate::fs::file::async_io::AsyncQueues;
 use crate::fs::file::buffer::{Input, Output};
@@ -40,7 +40,7 @@ impl Open {
         }
         match &self.tty.line {
             Line::Pseudo(pty) => pty.slave_left(),
-            Line::Port(_) => {
+            Line::Port(_) | Line::Console(..) => {
                 if self.tty.opens.fetch_sub(1, SeqCst) == 1 {
                     self.tty.exclusive.store(false, SeqCst);
                 }
@@ -68,14 +68,15 @@ pub(super) fn open(tty: Arc<Tty>, flags: OpenFlags) -> Result<Box<dyn FileOps>> 
 /// Counts an open, until that is released or dropped.
 ///
 /// # Errors
-/// EBUSY: somebody has the terminal for itself. EIO: a pseudo-terminal is locked, or its master is gone.
+/// EBUSY: somebody has the terminal for itself. EIO: a pseudo-terminal is locked, or its master is gone; a console's device has failed.
 fn enter(tty: Arc<Tty>, hangups: Option<u32>) -> Result<Open> {
     if tty.exclusive.load(SeqCst) && !caller::capable(caller::Capability::SYS_ADMIN) {
         return Err(EBUSY);
     }
     match &tty.line {
         Line::Pseudo(pty) => pty.slave_entered()?,
-        Line::Port(_) => {
+        Line::Console(console, _) if console.has_failed() => return Err(EIO),
+        Line::Port(_) | Line::Console(..) => {
             tty.opens.fetch_add(1, SeqCst);
         }
     }
@@ -88,9 +89,14 @@ pub fn open_serial(n: usize, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     open(find(n).ok_or(EIO)?, flags)
 }
 
+/// /dev/hvcn. ENODEV: there is none, as on Linux.
+pub fn open_hvc(n: usize, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
+    open(find_console(n).ok_or(ENODEV)?, flags)
+}
+
 /// /dev/console: never becomes anybody's controlling terminal.
 pub fn open_console() -> Result<Box<dyn FileOps>> {
-    let tty = find(CONSOLE.load(Relaxed) as usize).ok_or(ENXIO)?;
+    let tty = find_named(CONSOLE.load(Relaxed)).ok_or(ENXIO)?;
     Ok(try_box(enter(tty, None)?)?)
 }
 

@@ -91,6 +91,8 @@ impl Tty {
             let cooked = cooked.bytes.get(..cooked.len).unwrap_or(&[]);
             match &self.line {
                 Line::Port(n) => serial::port(*n).into_iter().for_each(|port| port.write(cooked)),
+                // Where there is no room what is echoed is lost, as on Linux; who writes has looked.
+                Line::Console(console, _) => drop(console.append(cooked)),
                 Line::Pseudo(pty) => pty.put(cooked, order),
             }
         }
@@ -98,6 +100,46 @@ impl Tty {
 
     /// Writes all that `from` has, unless output is stopped or the writer is killed.
     pub(super) fn write(&self, file: &File, from: &mut Input<'_>) -> Result<usize> {
+        let written = self.write_pieces(file, from);
+        self.send_rest();
+        written
+    }
+
+    /// What was written goes to the device.
+    fn send_rest(&self) {
+        if matches!(self.line, Line::Console(..)) {
+            self.flush(&mut self.writing.lock());
+        }
+    }
+
+    /// The same, by who sends.
+    fn flush(&self, _: &mut MutexGuard<'_, usize, level::TtyOutput>) {
+        if let Line::Console(console, _) = &self.line {
+            console.flush();
+        }
+    }
+
+    /// The kernel's messages, without OPOST. In a thread of its own, which waits as long as there is no room. False: the console has failed.
+    pub fn write_message(&self, line: &[u8]) -> bool {
+        for piece in line.chunks(PIECE) {
+            loop {
+                let room = || (!self.is_full() || self.is_ended()).then_some(());
+                if self.writable.wait(None, room).is_err() || self.is_ended() {
+                    return false;
+                }
+                let mut writing = self.writing.lock();
+                if !self.is_full() {
+                    let raw = Termios { output: 0, ..Termios::CONSOLE };
+                    self.send(piece, &raw, &mut writing);
+                    break;
+                }
+            }
+        }
+        self.send_rest();
+        true
+    }
+
+    fn write_pieces(&self, file: &File, from: &mut Input<'_>) -> Result<usize> {
         let mut buffer = [0; PIECE];
         let mut kept = None;
         while from.left() > 0 {
@@ -109,6 +151,7 @@ impl Tty {
                 if self.is_ended() {
                     return Err(EIO);
                 }
+                self.send_rest();
                 if kept.is_none() {
                     // Closed meanwhile it keeps its terminal.
                     kept = Some(file.keep_open()?);
@@ -125,9 +168,22 @@ impl Tty {
                 break;
             }
             let settings = self.settings();
-            {
+            loop {
                 let mut line = self.writing.lock();
-                self.send(buffer.get(..n).unwrap_or(&[]), &settings, &mut line);
+                if !matches!(self.line, Line::Console(..)) || !self.is_full() {
+                    self.send(buffer.get(..n).unwrap_or(&[]), &settings, &mut line);
+                    break;
+                }
+                // Another writer has taken the room meanwhile.
+                drop(line);
+                let woken = self.writable.wait(None, || (!self.is_full() || self.is_ended()).then_some(()));
+                if let Err(e) = woken {
+                    let sent = from.done().saturating_sub(n);
+                    return if sent > 0 { Ok(sent) } else { Err(e) };
+                }
+            }
+            if matches!(self.line, Line::Console(..)) && self.is_ended() {
+                return Err(EIO);
             }
             self.try_echo();
             if crate::sched::give_way() {
@@ -142,7 +198,9 @@ impl Tty {
         let raw = Termios { output: 0, ..self.settings() };
         let character = raw.char(which);
         if character != 0 {
-            self.send(&[character], &raw, &mut self.writing.lock());
+            let mut line = self.writing.lock();
+            self.send(&[character], &raw, &mut line);
+            self.flush(&mut line);
         }
     }
 
@@ -153,6 +211,7 @@ impl Tty {
             let settings = *self.settings.lock_in(line.held());
             let bytes = take(&mut *self.echo.lock_in(line.held()));
             self.send(&bytes, &settings, &mut line);
+            self.flush(&mut line);
         }
     }
 }

@@ -42,7 +42,7 @@ lock_class! {
 }
 
 /// Terminals at once, as on Linux.
-const MOST: usize = 4096;
+pub const MOST: usize = 4096;
 /// A writer waits while the master has this much to read.
 const FULL: usize = 4096;
 /// Echo that nobody reads is dropped from here on.
@@ -146,6 +146,11 @@ pub fn open_slave(device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     super::open::open(find(number).ok_or(EIO)?, flags)
 }
 
+/// How many there are.
+pub fn count() -> usize {
+    TERMINALS.lock().iter().flatten().count()
+}
+
 /// Opens /dev/ptmx: makes a terminal and gives its master.
 pub fn open_master() -> Result<Box<dyn FileOps>> {
     let tty = {
@@ -190,7 +195,7 @@ impl Master {
     fn pty(&self) -> Result<&Pty> {
         match &self.tty.line {
             Line::Pseudo(pty) => Ok(pty),
-            Line::Port(_) => Err(EIO),
+            Line::Port(_) | Line::Console(..) => Err(EIO),
         }
     }
 

@@ -104,6 +104,9 @@ impl Termios {
         speeds: [0; 2],
     };
 
+    /// What a virtio console begins with: 38400 8N1, hung up at the last close.
+    pub const CONSOLE: Termios = Termios { control: 0o17 | 0o60 | 0o200 | 0o2000, ..Termios::DEFAULT };
+
     /// What a pseudo-terminal begins with: 38400 8N1.
     pub const PSEUDO: Termios = Termios { control: 0o17 | 0o60 | 0o200, ..Termios::DEFAULT };
 

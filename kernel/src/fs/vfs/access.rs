@@ -4,6 +4,7 @@
 use super::acl::kept;
 use super::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID, STICKY};
 use super::mount::Mount;
+use crate::account::limits;
 use crate::errno::{EACCES, EPERM, EROFS, Result};
 use crate::fs::caller::{self, Caller, Capability, SecureBits};
 
@@ -43,6 +44,11 @@ impl Cred {
     /// The kernel itself.
     pub const fn root() -> Cred {
         Cred { uid: 0, gid: 0, capabilities: Capability::ALL, who: None }
+    }
+
+    /// The kernel, for a process of this group.
+    pub const fn root_for(gid: u32) -> Cred {
+        Cred { uid: 0, gid, capabilities: Capability::ALL, who: None }
     }
 
     /// A user of one group, without capabilities.
@@ -123,9 +129,48 @@ pub fn check_on(mount: &Mount, inode: &Inode, cred: &Cred, want: u32) -> Result<
     check(inode, cred, want)
 }
 
-/// May `cred` give the file another name? Not somebody else's that is no plain file, changes who runs it, or could not be read and written: what
-/// Linux has with fs.protected_hardlinks, which distributions turn on. EPERM.
+/// May `cred` follow the link `link` of `dir`, the last of a path (fs.protected_symlinks)? In a sticky directory that all write, somebody else may have put it there.
+///
+/// # Errors
+/// EACCES.
+pub fn check_follow(dir: &Inode, link: &Inode, cred: &Cred) -> Result<()> {
+    const SHARED: u32 = STICKY | 0o002;
+    let is_own = || cred.uid == link.uid() || dir.uid() == link.uid();
+    if dir.mode() & SHARED != SHARED || limits::PROTECTED_SYMLINKS.get() == 0 || is_own() {
+        Ok(())
+    } else {
+        Err(EACCES)
+    }
+}
+
+/// May `cred` open by O_CREAT what is in `dir` already (fs.protected_fifos, fs.protected_regular)? In a sticky directory that others write, somebody may have put it
+/// there for who meant to make it.
+///
+/// # Errors
+/// EACCES.
+pub fn check_opened_to_make(dir: &Inode, found: &Inode, cred: &Cred) -> Result<()> {
+    let mode = dir.mode();
+    if mode & STICKY == 0 {
+        return Ok(());
+    }
+    let protected = match found.kind {
+        Kind::Regular => limits::PROTECTED_REGULAR.get(),
+        Kind::Fifo => limits::PROTECTED_FIFOS.get(),
+        // Where all write Linux does not ask for these.
+        _ => 1,
+    };
+    if protected == 0 || found.uid() == dir.uid() || found.uid() == cred.uid {
+        return Ok(());
+    }
+    if mode & 0o002 != 0 || mode & 0o020 != 0 && protected >= 2 { Err(EACCES) } else { Ok(()) }
+}
+
+/// May `cred` give the file another name? With fs.protected_hardlinks not somebody else's that is no plain file, changes who runs it, or could not be read and
+/// written. EPERM.
 pub fn check_link(inode: &Inode, cred: &Cred) -> Result<()> {
+    if limits::PROTECTED_HARDLINKS.get() == 0 {
+        return Ok(());
+    }
     const GROUP_RUNS: u32 = SET_GROUP_ID | 0o010;
     let mode = inode.mode();
     let harmless = inode.kind == Kind::Regular && mode & SET_USER_ID == 0 && mode & GROUP_RUNS != GROUP_RUNS;

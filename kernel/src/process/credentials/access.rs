@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Capability, Credentials, Ids};
+use crate::account::limits::Setting;
 use crate::process::{Current, Process, Thread};
 use core::sync::atomic::Ordering;
 
@@ -57,14 +58,49 @@ pub fn has_only_ids_of(mine: &Ids, theirs: &Ids, by: By) -> bool {
         && [theirs.gid, theirs.egid, theirs.sgid].iter().all(|id| *id == gid)
 }
 
+/// Who may look into a process, and whose its core is (PR_GET_DUMPABLE).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dumpable {
+    /// Nobody without a capability; and it leaves no core.
+    Nobody = 0,
+    User = 1,
+    /// Nobody without a capability; its core is root's.
+    Root = 2,
+}
+
+/// fs.suid_dumpable: what a process is that its user may not look into.
+pub static SUID_DUMPABLE: Setting = Setting::new(0);
+
+impl Dumpable {
+    fn from_number(n: u64) -> Self {
+        match n {
+            1 => Dumpable::User,
+            2 => Dumpable::Root,
+            _ => Dumpable::Nobody,
+        }
+    }
+
+    /// Of a process that may hold what its user must not see.
+    pub fn hidden() -> Self {
+        Self::from_number(SUID_DUMPABLE.get())
+    }
+}
+
 impl Process {
     /// May its user look into it?
     pub fn is_dumpable(&self) -> bool {
-        self.dumpable.load(Ordering::Relaxed)
+        self.dumpable() == Dumpable::User
     }
 
-    pub fn set_dumpable(&self, dumpable: bool) {
-        crate::process::set_flag(&self.dumpable, dumpable);
+    pub fn dumpable(&self) -> Dumpable {
+        Dumpable::from_number(self.dumpable.load(Ordering::Relaxed).into())
+    }
+
+    pub fn set_dumpable(&self, dumpable: Dumpable) {
+        // Most are what they were: then nothing is written.
+        if self.dumpable() != dumpable {
+            self.dumpable.store(dumpable as u8, Ordering::Relaxed);
+        }
     }
 }
 
@@ -72,7 +108,7 @@ impl Thread {
     /// It goes from `old` credentials to `new` ones: what its process holds may be secret to the new user, and its parent is another's.
     pub fn note_new_credentials(&self, old: &Credentials, new: &Credentials) {
         if old.hides_from(new) {
-            self.process.set_dumpable(false);
+            self.process.set_dumpable(Dumpable::hidden());
             self.attributes.set_death_signal(0);
         }
     }

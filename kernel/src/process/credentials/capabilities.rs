@@ -40,6 +40,7 @@ bitflags::bitflags! {
         const SYS_TTY_CONFIG = 1 << 26;
         const MKNOD = 1 << 27;
         const LEASE = 1 << 28;
+        const AUDIT_CONTROL = 1 << 30;
         const SETFCAP = 1 << 31;
         const MAC_OVERRIDE = 1 << 32;
         const SYSLOG = 1 << 34;

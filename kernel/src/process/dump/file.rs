@@ -6,14 +6,14 @@ use super::notes::{self, Subject};
 use super::regions::{Region, Regions};
 use super::registers::Registers;
 use super::{Filter, name};
-use crate::errno::{EFBIG, EINTR, EINVAL, Result};
+use crate::errno::{EFBIG, EINTR, EINVAL, EPERM, Result};
 use crate::fs::file::buffer::Input;
 use crate::fs::file::told;
 use crate::fs::vfs::notify;
 use crate::fs::{self, File};
 use crate::memory::Space;
-use crate::process::Current;
 use crate::process::signal::Info;
+use crate::process::{Current, find_process};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -74,11 +74,19 @@ impl Writer {
     }
 }
 
-/// Writes a core of the running process, whose other threads are `others`. True: it was begun; it may have been cut short by a limit.
-pub fn write(thread: &Current, info: &Info, own: &Registers, others: &[Registers], limit: u64) -> bool {
+/// Writes a core of the running process, whose other threads are `others`. True: it was begun; it may have been cut short by a limit. One that is `for_root`
+/// lies where the pattern says from the root of all, and takes no other file's place.
+pub fn write(
+    thread: &Current,
+    info: &Info,
+    (own, others): (&Registers, &[Registers]),
+    limit: u64,
+    for_root: bool,
+) -> bool {
     let filter = Filter::from_bits_retain(thread.process.dump_filter.load(Ordering::Relaxed));
     let Ok(name) = name::make(thread, info) else { return false };
-    let Ok(file) = fs::create_core(&name) else { return false };
+    let created = if for_root { create_for_root(&name) } else { fs::create_core(&name) };
+    let Ok(file) = created else { return false };
     let mut writer = Writer { file, at: 0, left: limit };
     let Ok(regions) = Regions::of(thread.space(), filter) else { return false };
     let subject = Subject { thread, info };
@@ -87,6 +95,14 @@ pub fn write(thread: &Current, info: &Info, own: &Registers, others: &[Registers
     // A file that ends in a hole ends where it ends; one that was cut short ends there.
     let _ = written.and_then(|()| writer.finish());
     true
+}
+
+/// # Errors
+/// EPERM: the name is not a whole path. As open(2).
+fn create_for_root(name: &[u8]) -> Result<Arc<File>> {
+    let first = || find_process(1)?.leader()?.fs_of();
+    let context = first().filter(|_| name.starts_with(b"/")).ok_or(EPERM)?;
+    fs::create_core_for_root(&context, name)
 }
 
 fn write_all(

@@ -19,6 +19,7 @@ mod registers;
 pub use name::{pattern, set_pattern, set_uses_pid, uses_pid};
 pub use regions::Filter;
 
+use super::access::Dumpable;
 use super::{Current, Process, exit};
 use crate::arch::UserRegs;
 use crate::errno::Result;
@@ -77,7 +78,8 @@ impl Dump {
 pub fn write(regs: &UserRegs, thread: &Current, info: &Info) {
     let process = &thread.process;
     let limit = process.limits.soft(abi::RLIMIT_CORE);
-    if DUMPING & bit(info.signal) == 0 || !process.is_dumpable() || limit < PAGE_SIZE as u64 {
+    let dumpable = process.dumpable();
+    if DUMPING & bit(info.signal) == 0 || dumpable == Dumpable::Nobody || limit < PAGE_SIZE as u64 {
         return;
     }
     let Ok(own) = Registers::boxed(thread, regs) else { return };
@@ -94,7 +96,7 @@ pub fn write(regs: &UserRegs, thread: &Current, info: &Info) {
     let alone = process.release.wait_shared(Sleep::Killable, None, gathered).is_ok();
     if alone {
         let others = core::mem::take(&mut *dump.threads.lock());
-        let begun = file::write(thread, info, &own, &others, limit);
+        let begun = file::write(thread, info, (&own, &others), limit, dumpable == Dumpable::Root);
         if begun && !super::is_dying() {
             process.signals.note_dumped();
         }

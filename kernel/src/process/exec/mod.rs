@@ -12,11 +12,14 @@ mod privilege;
 mod stack;
 
 pub use arguments::Strings;
-pub use place::{configure, randomize_va_space, set_randomize_va_space};
+pub use place::{
+    MMAP_BITS, configure, is_layout_legacy, randomize_va_space, set_layout_legacy, set_randomize_va_space,
+};
 
+use super::access::{self, Dumpable};
 use super::personality::{MMAP_PAGE_ZERO, Persona};
 use super::signal::AltStack;
-use super::{Capability, Thread, access, exit, family, oom, ptrace};
+use super::{Capability, Thread, exit, family, oom, ptrace};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::file::told;
@@ -310,7 +313,9 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     let readable = fs::may_read(&program.file) && interpreter.as_ref().is_none_or(|i| fs::may_read(&i.file));
     let dumpable = privilege.keeps_dumpable && access::dumpable_at_exec(&thread.ids(), readable);
     // Both before and after the change, so that neither program is looked into as only the other may be.
-    thread.process.set_dumpable(dumpable && thread.process.is_dumpable());
+    if !dumpable {
+        thread.process.set_dumpable(Dumpable::hidden());
+    }
     // Who begins to trace it sees this, or is seen here (`ptrace::attach`).
     if privilege.forgets_personality && !privilege.shared {
         fence(Ordering::SeqCst);
@@ -329,7 +334,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         thread.process.limits.lower(abi::RLIMIT_STACK, stack_limit(&privilege));
     }
     privilege.take(&thread);
-    thread.process.set_dumpable(dumpable);
+    thread.process.set_dumpable(if dumpable { Dumpable::User } else { Dumpable::hidden() });
     drop(old);
     let call = regs.in_syscall().then(|| regs.number());
     *regs = UserRegs::new_user(entry, sp);

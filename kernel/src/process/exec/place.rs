@@ -15,7 +15,7 @@
 use crate::arch::USER_END;
 use crate::fs;
 use crate::process::personality::{ADDR_COMPAT_LAYOUT, ADDR_NO_RANDOMIZE, Persona};
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use vm::Placement;
 use vm::addr::PAGE_SIZE;
 
@@ -25,7 +25,9 @@ const THIRD: usize = USER_END / 3;
 const PROGRAM_BASE: usize = (THIRD * 2) & !(PAGE_SIZE - 1);
 
 const STACK_PAGES: usize = 1 << 22;
-const MMAP_PAGES: usize = 1 << 28;
+/// vm.mmap_rnd_bits.
+pub const MMAP_BITS: u32 = 28;
+const MMAP_PAGES: usize = 1 << MMAP_BITS;
 const HEAP_PAGES: usize = (1 << 30) / PAGE_SIZE;
 const STACK_POINTER_STEPS: usize = 8192 / 16;
 /// Pages of a CPU's span that may stay unused at first (vm): half of it.
@@ -46,6 +48,17 @@ pub fn randomize_va_space() -> i32 {
 
 pub fn set_randomize_va_space(to: i32) {
     RANDOMIZE.store(to, Ordering::Relaxed);
+}
+
+/// vm.legacy_va_layout: programs get their mappings upward from a third of the addresses.
+static LEGACY: AtomicBool = AtomicBool::new(false);
+
+pub fn is_layout_legacy() -> bool {
+    LEGACY.load(Ordering::Relaxed)
+}
+
+pub fn set_layout_legacy(to: bool) {
+    LEGACY.store(to, Ordering::Relaxed);
 }
 
 /// Takes `norandmaps` from the kernel's command line.
@@ -73,7 +86,7 @@ impl Places {
     /// For a program with this personality.
     pub fn draw(persona: Persona) -> Self {
         let mode = randomize_va_space();
-        let upward = persona.has(ADDR_COMPAT_LAYOUT);
+        let upward = persona.has(ADDR_COMPAT_LAYOUT) || is_layout_legacy();
         if mode == 0 || persona.has(ADDR_NO_RANDOMIZE) {
             return Self { upward, ..Self::default() };
         }

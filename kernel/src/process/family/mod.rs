@@ -19,7 +19,7 @@ pub mod wait;
 mod tests;
 
 pub use children::Children;
-pub use threads::{leave_children, rename_thread};
+pub use threads::{children_of, leave_children, rename_thread};
 
 use super::list::NOBODY;
 use super::{Pid, Process, credentials, ids, session, signal};

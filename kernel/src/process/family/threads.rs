@@ -5,8 +5,9 @@
 //! then looks whether it has children, whoever gives it some says so first and then looks whether it ends.
 #![forbid(unsafe_code)]
 
-use super::children::Among;
+use super::children::{Among, Children};
 use super::search::{Search, search};
+use crate::errno::{Errno, Result};
 use crate::process::list::Look;
 use crate::process::{Pid, Process, Thread, find_process, signal};
 use crate::sched;
@@ -39,6 +40,27 @@ impl Process {
             signal::send::to_process(self, signal::Info::user(signal, 0));
         }
     }
+}
+
+/// The numbers of the children of `process` that belong to its thread `tid`, in the order in which it got them. Gives way; a fatal signal ends it.
+///
+/// # Errors
+/// ENOMEM.
+pub fn children_of(process: &Process, tid: Pid) -> Result<Vec<Pid>> {
+    let (mut found, mut last, mut outcome) = (Vec::new(), 0, Ok(()));
+    let (children, _) = search(process, process.family.children(), Among::All, true, |child| {
+        let birth = Children::birth(child);
+        // One that is asked again comes before the last.
+        if birth > last && outcome.is_ok() {
+            last = birth;
+            if child.parent_thread() == tid {
+                outcome = found.try_push(child.pid()).map_err(Errno::from);
+            }
+        }
+        false
+    });
+    drop(children);
+    outcome.map(|()| found)
 }
 
 impl Thread {

@@ -364,6 +364,7 @@ fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Found> {
             children.reap(&child, process.family.has_children());
             drop(children);
             process.children_usage.add(&event.usage);
+            process.keep_io_of_child(&child);
             family::forget(&child);
         }
         return Ok(Found::Event(event));

@@ -1,6 +1,7 @@
 //! When memory is out. A fault that needs a page kills the process that weighs most (`choice`) and waits for what it gives back. A system call,
 //! which may fail, kills nobody: it waits once for memory that can be had without (`drain_caches`), that is pages of files that can be read
-//! again, unused names of the name cache, and what is free already but cached by other CPUs or behind a grace period.
+//! again, unused names of the name cache, and what is free already but cached by other CPUs or behind a grace period,
+//! and what the host lets a balloon give back ([`Relief`]).
 //!
 //! There is one victim at a time, unless it takes too long to die: it may wait for something that another process holds. The first
 //! process is never chosen. Pages of files belong to no process and are not counted; a file system in memory refuses to grow before
@@ -24,6 +25,17 @@ use crate::process::{Process, ids, is_dying};
 use crate::sched::{self, Sleep};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
+use once_cell::race::OnceRef;
+
+/// Who has memory that it gives back when there is none: says whether it gave some. May sleep; called with no spinning lock held.
+pub struct Relief(pub fn() -> bool);
+
+static RELIEF: OnceRef<'static, Relief> = OnceRef::new();
+
+/// Sets who gives memory back. Once.
+pub fn set_relief(relief: &'static Relief) {
+    let _ = RELIEF.set(relief);
+}
 
 /// The process that was chosen last; 0: none yet.
 static VICTIM: AtomicU32 = AtomicU32::new(0);
@@ -96,6 +108,12 @@ pub fn drain_caches() -> bool {
             break;
         }
         pause();
+    }
+    if !is_dying()
+        && !vm::frame::has_any()
+        && let Some(relief) = RELIEF.get()
+    {
+        (relief.0)();
     }
     !is_dying()
 }

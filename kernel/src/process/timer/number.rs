@@ -175,6 +175,26 @@ impl<T: RcuObject> Numbers<T> {
         self.row.load(&read)?.block(id, &read)?.place(id)?.get(&read)
     }
 
+    /// The timer with the highest number below `before`, or of all.
+    pub fn last_before(&self, before: Option<i32>) -> Option<Arc<T>> {
+        let read = rcu::read();
+        let row = self.row.load(&read)?;
+        let end = before.map(|id| row.position(block_of(id).saturating_add(1), &read));
+        let slots = row.slots.get(..end.unwrap_or(row.slots.len()))?;
+        let blocks = slots.iter().rev().filter_map(|slot| slot.load(&read)).filter(|block| !block.is_empty());
+        for block in blocks {
+            let places = (0..BLOCK).zip(&block.places).rev();
+            let below = |place: i32| {
+                before.is_none_or(|id| block.number < block_of(id) || place < place_of(id).cast_signed())
+            };
+            let found = places.filter(|(place, _)| below(*place)).find_map(|(_, timer)| timer.get(&read));
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
     /// A number for a new timer: the first that is free from the last one taken on; after the last comes 0.
     pub fn take(&self) -> i32 {
         let mut guarded = self.guarded.lock();

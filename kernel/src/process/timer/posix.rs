@@ -60,6 +60,17 @@ pub enum Notify {
     },
 }
 
+/// What a timer was asked for with, as /proc/PID/timers shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// `sigev_notify`, `sigev_signo` and `sigev_value`.
+    pub way: i32,
+    pub signal: i32,
+    pub value: u64,
+    /// The id of the clock.
+    pub clock: i32,
+}
+
 struct State {
     timer: Option<Arc<Timer>>,
     /// It will expire at `next`.
@@ -95,6 +106,7 @@ pub struct PosixTimer {
     process: Pid,
     clock: Clock,
     notify: Notify,
+    pub asked: Asked,
     state: SpinLock<State, level::PosixTimer>,
     link: RBTreeAtomicLink,
     /// Its time in the tree of timers of processor time. Written while it is not in the tree.
@@ -143,7 +155,7 @@ impl Timers {
     ///
     /// # Errors
     /// EAGAIN: its user has as many timers and signals that wait as RLIMIT_SIGPENDING allows, or the number is in use. ENOMEM.
-    pub fn create(&self, of: &Process, id: i32, clock: Clock, notify: Notify) -> Result {
+    pub fn create(&self, of: &Process, id: i32, clock: Clock, notify: Notify, asked: Asked) -> Result {
         let charge = signal::Allowance::of(of).charge()?;
         let state = State {
             timer: None,
@@ -163,6 +175,7 @@ impl Timers {
             process: of.pid(),
             clock,
             notify,
+            asked,
             state: SpinLock::new(state, &TIMER),
             link: RBTreeAtomicLink::new(),
             due: AtomicU64::new(0),
@@ -171,6 +184,11 @@ impl Timers {
         let owner: Weak<dyn Expire> = Arc::downgrade(&made) as _;
         made.state.lock().timer = Some(try_arc(Timer::of(owner))?);
         self.numbers.insert(id, made)
+    }
+
+    /// The timer with the highest number below `before`, or of all.
+    pub fn last_before(&self, before: Option<i32>) -> Option<Arc<PosixTimer>> {
+        self.numbers.last_before(before)
     }
 
     /// # Errors
@@ -271,6 +289,14 @@ impl Timers {
 }
 
 impl PosixTimer {
+    /// The thread that gets its signal; None: the process.
+    pub fn target(&self) -> Option<Pid> {
+        match self.notify {
+            Notify::Signal { thread, .. } => thread,
+            Notify::Nothing => None,
+        }
+    }
+
     /// Now, on the clock of processor time or the monotonic one. A clock whose thread is gone stands still. Gives way: no spinning lock is held.
     fn now(&self) -> u64 {
         match self.clock {

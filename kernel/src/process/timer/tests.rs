@@ -1,5 +1,5 @@
 use super::clock::{CpuClock, Kind};
-use super::posix::{Clock, Notify};
+use super::posix::{Asked, Clock, Notify};
 use crate::errno::Errno;
 use crate::process;
 use crate::sched::TimerSetting;
@@ -13,7 +13,8 @@ fn a_timer_that_another_thread_has_deleted_is_not_set_any_more() {
         let clock = Clock::Cpu(CpuClock::of_process(&process, Kind::Whole));
         let notify = Notify::Signal { signal: abi::SIGUSR1, value: None, thread: None };
         let id = process.timers.next_id();
-        process.timers.create(&process, id, clock, notify).unwrap();
+        let asked = Asked { way: 0, signal: abi::SIGUSR1 as i32, value: 0, clock: 1 };
+        process.timers.create(&process, id, clock, notify, asked).unwrap();
         let timer = process.timers.find(id).unwrap();
         process.timers.delete(id).unwrap();
         let set = timer.set(TimerSetting { interval: 1, value: 1 }, false);

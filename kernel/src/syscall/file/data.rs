@@ -16,6 +16,7 @@ use crate::fs::vfs::mount;
 use crate::fs::vfs::notify::{self, events};
 use crate::fs::vfs::operations::DirEntry;
 use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::io;
 
 pub fn sys_lseek(fd: i32, offset: i64, whence: u32) -> Result<usize> {
     Ok(file(fd)?.seek(offset, whence)? as usize)
@@ -266,6 +267,8 @@ fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
             break;
         }
     }
+    io::note_read(&Ok(done));
+    io::note_write(&Ok(done));
     if notify::is_used() && done > 0 {
         told::on_file(from.file, events::ACCESS);
         told::on_file(to.file, events::MODIFY);
@@ -368,6 +371,9 @@ pub fn sys_copy_file_range(
         if a < b.saturating_add(len as u64) && b < a.saturating_add(len as u64) {
             return Err(EINVAL);
         }
+    }
+    if len == 0 {
+        return Ok(0);
     }
     let (mut source, mut target) = (Side { file: &from, at: in_at }, Side { file: &to, at: out_at });
     let n = copy(&mut source, &mut target, len)?;

@@ -27,6 +27,7 @@ use crate::fs::file::told;
 use crate::fs::vfs::notify::{self, events};
 use crate::fs::{File, OpenFlags, caller};
 use crate::memory::user::UserSlice;
+use crate::process::io;
 
 /// Most that one call moves, as on Linux.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
@@ -136,9 +137,14 @@ fn words(bytes: &[u8; 16]) -> (usize, usize) {
     (word(0), word(8))
 }
 
-/// Tells those who watch the file that so many bytes were moved.
+/// Counts a transfer, and tells those who watch the file if bytes were moved.
 #[inline(always)]
 fn told(file: &File, way: Way, moved: Result<usize>) -> Result<usize> {
+    if way == Way::Read {
+        io::note_read(&moved)
+    } else {
+        io::note_write(&moved)
+    }
     if notify::is_used() && moved.is_ok_and(|n| n > 0) {
         told::on_file(file, if way == Way::Read { events::ACCESS } else { events::MODIFY });
     }
@@ -217,6 +223,7 @@ fn read_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32) 
     Way::Read.check(&file)?;
     let segments = segments(addr, count)?;
     if is_empty(&segments) {
+        io::note_read(&Ok(0));
         accessed(&file);
         return Ok(0);
     }
@@ -226,7 +233,9 @@ fn read_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32) 
     let n = match at {
         Some(at) => file.read_at(at, &mut out),
         None => file.read(&mut out),
-    }?;
+    };
+    io::note_read(&n);
+    let n = n?;
     accessed(&file);
     Ok(n)
 }
@@ -248,6 +257,7 @@ fn write_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32)
     Way::Write.check(&file)?;
     let segments = segments(addr, count)?;
     if is_empty(&segments) {
+        io::note_write(&Ok(0));
         return Ok(0);
     }
     let mut from = Input::user(&segments);

@@ -11,6 +11,7 @@
 use super::seccomp;
 use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::access::Dumpable;
 use crate::process::{self, Capability, Current, Flags};
 use crate::syscall::identity::{self, capability};
 use core::sync::atomic::Ordering::Relaxed;
@@ -26,10 +27,10 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         pr::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm_padded()).map(|()| 0),
 
         pr::PR_SET_DUMPABLE if a <= 1 => {
-            process.set_dumpable(a == 1);
+            process.set_dumpable(if a == 1 { Dumpable::User } else { Dumpable::Nobody });
             Ok(0)
         }
-        pr::PR_GET_DUMPABLE => Ok(usize::from(process.is_dumpable())),
+        pr::PR_GET_DUMPABLE => Ok(process.dumpable() as usize),
 
         pr::PR_SET_PDEATHSIG if a <= 64 => {
             thread.set_death_signal(a as u32);

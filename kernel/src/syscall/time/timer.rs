@@ -9,7 +9,7 @@ use crate::fs::file::OpenFlags;
 use crate::memory::user::UserPtr;
 use crate::process::timer::clock::CpuClock;
 use crate::process::timer::interval::Itimer;
-use crate::process::timer::posix::{Clock, Notify, valid_signal};
+use crate::process::timer::posix::{Asked, Clock, Notify, valid_signal};
 use crate::process::{self, Capability, current};
 use crate::sched::TimerSetting;
 use crate::syscall::file::{install, opened};
@@ -154,6 +154,17 @@ impl Sigevent {
     }
 }
 
+/// The id by which a timer's clock is known once it is made: those of one's own processor time get the general form, of number 0.
+fn clock_shown(clock: i32) -> i32 {
+    const OWN_PROCESS: i32 = -6;
+    const OWN_THREAD: i32 = -2;
+    match clock.cast_unsigned() {
+        abi::CLOCK_PROCESS_CPUTIME_ID => OWN_PROCESS,
+        abi::CLOCK_THREAD_CPUTIME_ID => OWN_THREAD,
+        _ => clock,
+    }
+}
+
 /// timer_create(2).
 pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
     let event = UserPtr::<Sigevent>::new(event).non_null().map(UserPtr::read).transpose()?;
@@ -168,7 +179,13 @@ pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
         Some(event) => event.notify()?,
         None => Notify::Signal { signal: abi::SIGALRM, value: None, thread: None },
     };
-    let made = found.and_then(|clock| process.timers.create(process, id, clock, notify));
+    let asked = Asked {
+        way: event.map_or(0, |event| event.notify),
+        signal: event.map_or(abi::SIGALRM.cast_signed(), |event| event.signal),
+        value: event.map_or(u64::from(id.cast_unsigned()), |event| event.value),
+        clock: clock_shown(clock),
+    };
+    let made = found.and_then(|clock| process.timers.create(process, id, clock, notify, asked));
     // That the caller may not wake the machine is told last.
     let written = UserPtr::<i32>::new(to).write(&id);
     made?;

@@ -66,6 +66,11 @@ pub fn initramfs() -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(direct_map(range.start), (range.end - range.start) as usize) }
 }
 
+/// Ordinary memory as the firmware's map has it: first and last address of each range, in its order.
+pub fn memory_ranges() -> impl Iterator<Item = (u64, u64)> {
+    boot_info().usable().iter().map(|range| (range.start, range.end.saturating_sub(1)))
+}
+
 /// The kernel command line.
 pub fn command_line() -> &'static str {
     boot_info().command_line()

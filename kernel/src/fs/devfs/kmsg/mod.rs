@@ -1,16 +1,19 @@
 //! The kernel's log for programs: who may look at it, who waits for it, and the settings of /proc/sys/kernel that are about it.
 //!
+//! * `console` a thread that shows the log on a virtio console
 //! * `device` /dev/kmsg: a record a read, and records that programs write
 //! * `reader` syslog(2) and /proc/kmsg: text, read once by all together
 //!
 //! Lock order: how far has been read (`LogReader`) → the log's lock. Nothing is held while a program's memory is copied or a message waited for.
 #![forbid(unsafe_code)]
 
+mod console;
 mod device;
 pub mod reader;
 
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
+pub use console::start as start_console;
 pub use device::open;
 
 use crate::errno::{EINVAL, EPERM, Result};

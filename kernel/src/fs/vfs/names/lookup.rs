@@ -264,7 +264,7 @@ impl<'a> Walk<'a> {
             }
             Some(path) if follow && path.dentry.inode.kind == Kind::Symlink => {
                 let end = component(self.text(), self.at).map_or(self.text().len(), |c| c.end);
-                match self.follow(parent.dir.clone(), &path.dentry.inode, end)? {
+                match self.follow(parent.dir.clone(), &path.dentry.inode, end, true)? {
                     Some(target) => Ok(Child::Found(target)),
                     None => Ok(Child::Followed),
                 }
@@ -350,7 +350,8 @@ impl<'a> Walk<'a> {
     /// The link's component is `self.part`.
     fn link(&mut self, dir: Path, link: &Inode) -> Result<()> {
         let part = self.part.get();
-        let target = self.follow(dir, link, part.end)?;
+        let last = part.next == self.text().len();
+        let target = self.follow(dir, link, part.end, last)?;
         if let Some(path) = target {
             self.here = Some(path);
             self.at = part.next;
@@ -375,8 +376,12 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes where a link leads: a place (links of /proc), or a new text that is walked from the link's directory. The link's component ends at `end`.
-    fn follow(&mut self, dir: Path, inode: &Inode, end: usize) -> Result<Option<Path>> {
+    /// Goes where a link leads: a place (links of /proc), or a new text that is walked from the link's directory. The link's component ends at `end`; `last`:
+    /// it is the last of the path.
+    fn follow(&mut self, dir: Path, inode: &Inode, end: usize, last: bool) -> Result<Option<Path>> {
+        if last {
+            access::check_follow(&dir.dentry.inode, inode, self.cred)?;
+        }
         self.begin_link(&dir)?;
         if let Some(path) = inode.ops.follow(inode) {
             return self.check_jump(&dir, path?).map(Some);

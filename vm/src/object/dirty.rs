@@ -15,7 +15,7 @@
 
 use super::pager::{MOST, Paging};
 use super::slots::{Held as HeldPage, MAX_PAGES, Slot};
-use super::{Object, Pages, Source};
+use super::{Object, Pages, Source, count};
 use crate::addr::{ENTRIES, PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, FrameKind, Pin};
@@ -187,6 +187,7 @@ impl Object {
                 match slot.put_dirty(new) {
                     Ok(()) => {
                         self.resident.fetch_add(1, Relaxed);
+                        count::entered(true, 1);
                         Self::made_dirty(paging, true)?;
                         return Ok(filled);
                     }

@@ -140,6 +140,9 @@ pub struct MachineOptions {
     /// folders of this machine still have a time of their own
     #[arg(long)]
     pub deterministic: bool,
+    /// What the guest frees stays with its machine: no virtio balloon, whose work takes the guest some wake-ups after memory was freed
+    #[arg(long)]
+    pub no_balloon: bool,
     /// Words for the kernel's command line
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Vec<String>,

@@ -45,6 +45,8 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
         accel: Wanted::Nested,
         cpu_model: "max".into(),
         deterministic: false,
+        // An idle machine is measured.
+        no_balloon: true,
         disk: Vec::new(),
         share: Vec::new(),
         rw: Vec::new(),

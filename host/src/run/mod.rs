@@ -193,7 +193,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         cpu_model: options.cpu_model.clone(),
         deterministic: options.deterministic,
         disks: options.disk.clone(),
-        balloon: true,
+        balloon: !options.no_balloon,
         root: options.root.live().map(std::path::absolute).transpose()?,
         shares: options.share.iter().chain(&options.rw).cloned().collect(),
         gdb: options.gdb,

@@ -123,6 +123,7 @@ pub fn outer(
         accel: Wanted::Tcg,
         cpu_model: "max".into(),
         deterministic: false,
+        no_balloon: true,
         disk: Vec::new(),
         share: Vec::new(),
         rw: Vec::new(),
@@ -166,6 +167,7 @@ fn run_words(inner: &MachineOptions, kernel: &str, json: bool) -> Vec<String> {
     inner.append.iter().for_each(|word| option("append", word.clone()));
     inner.env.iter().for_each(|word| option("env", word.clone()));
     inner.qemu_arg.iter().for_each(|word| option("qemu-arg", word.to_string_lossy().into_owned()));
+    words.extend(inner.no_balloon.then(|| "--no-balloon".into()));
     words.extend(inner.verbose.then(|| "--verbose".into()));
     words.extend(json.then(|| "--json".into()));
     words

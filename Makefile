@@ -55,8 +55,10 @@ calls-gate: build ## Shared lines of every system call, by itself and beside BES
 growth: build ## What system calls cost among 10 to 10,000 of what they might look at, Darter beside Linux: docs/growth.md (ten minutes)
 	target/release/darter growth --vs linux --page docs/growth.md
 
+# A tree's depth jumps with the addresses of what is in it: among watches three figures do not tell that from a walk, four do.
 growth-gate: build ## Costs that grow, against tests/gate/growth.toml (a minute and a half; four where others use the machine)
-	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter growth --gate --kernel $(DARTER_KERNEL)
+	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter growth --gate --kernel $(DARTER_KERNEL) children descriptors elsewhere group links locks mappings mounts names pollers queued readers sessions sharers threads timerfds timers waiters zombies
+	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter growth --gate --kernel $(DARTER_KERNEL) --sizes 10,100,1000,10000 watches
 
 # The programs and libraries are no part of the ordinary guest (setup/allocators.sh, bench/allocators).
 allocators: build ## malloc and free by threads with musl, glibc, jemalloc and mimalloc, Darter beside Linux: docs/allocators.md

@@ -194,7 +194,7 @@ static void mount_shares(void)
 		}
 		mkdir(at, 0755);
 		unsigned long readonly = job.writes >> i / 2 & 1 ? 0 : MS_RDONLY;
-		if (mount(job.share[i], at, "9p", readonly | MS_NODEV, SHARE_OPTIONS) != 0)
+		if (mount(job.share[i], at, "9p", readonly | MS_NODEV, readonly ? SHARE_OPTIONS : WRITTEN_OPTIONS) != 0)
 			fail(errno == ENODEV ? NO_9P : at);
 	}
 }
@@ -512,6 +512,9 @@ int main(void)
 		;
 	if (terminal >= 0)
 		tcdrain(terminal);
+	/* What the guest has written of the host's files and keeps yet. */
+	if (job.writes)
+		sync();
 	audit();
 	send_u32('Q', (uint32_t)status);
 	tcdrain(control);

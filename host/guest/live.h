@@ -33,6 +33,8 @@
    messages; a kernel that takes no such long ones takes shorter ones. */
 #define ROOT_OPTIONS "trans=virtio,version=9p2000.L,cache=loose,msize=512000"
 #define SHARE_OPTIONS "trans=virtio,version=9p2000.L,msize=512000"
+/* Of one that may be written: what is written goes into the guest's pages, and to the host later. */
+#define WRITTEN_OPTIONS SHARE_OPTIONS ",cache=mmap"
 #define NO_9P "this kernel has no file system of 9P (Linux: CONFIG_NET_9P_VIRTIO and CONFIG_9P_FS must be built in)"
 #define NO_OVERLAY "this kernel has no overlays (Linux: CONFIG_OVERLAY_FS must be built in)"
 

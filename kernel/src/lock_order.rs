@@ -350,6 +350,8 @@ sync::lock_order! {
     level RemoteXattrs;
     /// The listings of servers' directories, in the order of their age.
     level RemoteListings;
+    /// Mounts of servers' files that are written back, or the files of one that may have pages which the server has not got: for a copy, or to go.
+    level RemoteWrittenBack;
     /// By what a server's file is asked about: for a copy.
     level RemoteFids;
     /// Numbers of fids that are free.

@@ -139,7 +139,7 @@ static void mounting(void)
     SHOW(mount("host", "/other", "9p", MS_RDONLY, "trans=virtio,version=9p2000.L"));
     SHOW(mount("host", "/other", "9p", 0, "trans=virtio,version=9p2000.L"));
     SHOW(mount("host", "/other", "9p", MS_RDONLY, "trans=none"));
-    SHOW(mount("host", "/other", "9p", MS_RDONLY, "cache=mmap"));
+    SHOW(mount("host", "/other", "9p", MS_RDONLY, "cache=readahead"));
     SHOW(mount("host", "/other", "9p", MS_RDONLY, "msize=1000"));
     SHOW(mount(NULL, "/other", "9p", MS_RDONLY, "trans=virtio"));
 }

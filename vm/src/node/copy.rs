@@ -39,7 +39,7 @@ pub fn copy_entries<M: Machine>(
     };
     // What the objects hold now is looked up in runs.
     let mut around = [PhysAddr(0); RUN as usize];
-    let mut run = 0..0;
+    let (mut run, mut is_tracked) = (0..0, false);
     let present = usize::from(leaf.present());
     for (index, old) in leaf.node().entries(leaf.used()).take(present) {
         if old.is_private() {
@@ -59,12 +59,14 @@ pub fn copy_entries<M: Machine>(
                 copy.fill::<M>(index, old);
                 continue;
             };
+            is_tracked = segment.attrs.is_tracked();
             run = index..((index | (RUN - 1)) + 1).min(segment.end);
             around = [PhysAddr(0); RUN as usize];
             object.resident(page, around.get_mut(..run.len()).unwrap_or_default(), leaf);
         }
         if around.get(usize::from(index - run.start)).is_some_and(|now| *now == old.address::<M>()) {
-            copy.fill::<M>(index, old);
+            // A visit that takes the right to write away may have passed the copy (DirtyBeforeWritable).
+            copy.fill::<M>(index, if is_tracked { M::read_only(old) } else { old });
         }
     }
     leaf.foreign = if counting.foreign { counting.common } else { 0 };

@@ -3,10 +3,11 @@
 use super::flush::{DebugOnly, Extent, Moment};
 use super::segment::Segment;
 use super::{Locked, Node};
+use crate::addr::PhysAddr;
 use crate::frame::{Frame, Pin, SharedBytesMut};
 use crate::machine::{Entry, Machine};
-use crate::protocol::leaf;
 use crate::protocol::share::{self, Write};
+use crate::protocol::{evict, leaf};
 use crate::request::Prot;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -156,13 +157,41 @@ impl<'l> LockedEntry<'l> {
     /// `segment` says; else says what comes first (CopyBeforeWrite).
     #[inline]
     pub fn write<M: Machine>(&self, segment: &Segment, forking: &AtomicBool) -> Write {
+        if segment.attrs.is_shared() {
+            return self.write_shared::<M>(segment, forking);
+        }
         let references = || self.frame::<M>().map_or(u32::MAX, Frame::refs);
-        let write = share::write::<M>(self.entry, segment.attrs.is_shared(), references, forking);
+        let write = share::write::<M>(self.entry, false, references, forking);
         if write == Write::InPlace {
             // The same frame with more rights: nobody needs to flush.
             self.set_prot::<M>(segment.attrs.prot);
         }
         write
+    }
+
+    /// The same of memory that others share. Where its contents are the pager's the page must be dirty first (DirtyBeforeWritable).
+    fn write_shared<M: Machine>(&self, segment: &Segment, forking: &AtomicBool) -> Write {
+        let write = share::write::<M>(self.entry, true, || u32::MAX, forking);
+        if write == Write::InPlace {
+            let is_dirty = || {
+                let (object, page) = segment.object_page(self.index)?;
+                object.is_dirty_for(page, self.entry.address::<M>(), self).then_some(())
+            };
+            if segment.attrs.is_tracked() && is_dirty().is_none() {
+                return Write::Dirty;
+            }
+            self.set_prot::<M>(segment.attrs.prot);
+        }
+        write
+    }
+
+    /// Takes the right to write away, if the entry shows `frame` as an object's page; says whether it had it.
+    pub fn take_write<M: Machine>(&self, frame: PhysAddr) -> bool {
+        let writes = evict::shows::<M>(self.entry, frame) && self.is_page() && M::is_writable(self.entry);
+        if writes {
+            leaf::exchange(self.node.cell(self.index), M::read_only(self.entry));
+        }
+        writes
     }
 
     #[inline]

@@ -202,9 +202,8 @@ impl<'g> Locked<'g> {
             if around.get(at).is_none_or(|frame| frame.0 == 0) {
                 return MapObject::NotResident(object.clone(), first + at as u64);
             }
-            let prot = segment.attrs.prot;
-            // Objects need not know which of their pages were written, so a shared mapping is writable from the start.
-            rights = if segment.attrs.is_shared() { prot } else { prot.without_write() };
+            // An object that keeps its pages itself need not know which were written, so a shared mapping of it is writable from the start.
+            rights = segment.attrs.object_rights();
         }
         MapObject::Mapped(self.fill_run::<M>(low, &frames, rights))
     }

@@ -42,6 +42,8 @@ bitflags! {
         const NO_EXEC = 256;
         /// A core dump does not have it.
         const NO_DUMP = 512;
+        /// Of what is SHARED: its pages' contents are elsewhere, so one is dirty before it may be written.
+        const TRACKED = 1024;
         /// What a child of fork does not inherit with the mapping.
         const OF_PARENT = Self::LOCKED.bits() | Self::LOCKED_ON_FAULT.bits();
         /// Flags by which a child's mapping differs from its parent's.
@@ -91,6 +93,19 @@ impl MappingAttrs {
 
     pub fn is_shared(&self) -> bool {
         self.flags.contains(SegFlags::SHARED)
+    }
+
+    /// Is a page to be dirty before it is written?
+    #[inline]
+    pub fn is_tracked(&self) -> bool {
+        self.flags.contains(SegFlags::TRACKED)
+    }
+
+    /// The rights with which pages of an object are mapped: others than the first write gets them.
+    #[inline]
+    pub fn object_rights(&self) -> Prot {
+        let at_once = self.flags.intersection(SegFlags::SHARED.union(SegFlags::TRACKED)) == SegFlags::SHARED;
+        if at_once { self.prot } else { self.prot.without_write() }
     }
 
     pub fn is_quarantine(&self) -> bool {

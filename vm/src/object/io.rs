@@ -192,7 +192,7 @@ impl Object {
         self.slots.get(page)?.pin(&rcu)
     }
 
-    fn grow_to(&self, size: u64) {
+    pub(super) fn grow_to(&self, size: u64) {
         if self.size() < size {
             let _change = self.change.lock();
             self.size.fetch_max(size, Ordering::SeqCst);

@@ -11,6 +11,7 @@
 mod allocate;
 mod budget;
 mod count;
+mod dirty;
 mod io;
 mod list;
 pub mod pager;

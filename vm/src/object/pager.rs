@@ -14,11 +14,12 @@
 //! **Read-ahead**: who reads on where the last read ended gets twice as many pages each time, up to `MOST`; who reads elsewhere a few.
 #![forbid(unsafe_code)]
 
-use super::slots::MAX_PAGES;
+use super::slots::{MAX_PAGES, Slot};
+use super::truncate::Gone;
 use super::{BudgetKind, BudgetRef, Object, ObjectOwner, count};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
-use crate::frame::{self, FrameKind, OwnedFrame};
+use crate::frame::{self, FrameKind, OwnedFrame, Pin};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::sync::atomic::{
@@ -32,7 +33,7 @@ use sync::machine::give_way;
 /// Pages that are read at once where nothing is known of who reads.
 const FEW: u32 = 4;
 /// Pages that are read at once at the most: 512 KiB.
-const MOST: u32 = 128;
+pub(super) const MOST: u32 = 128;
 
 /// What came of asking a pager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,11 +52,48 @@ pub trait Pager: Send + Sync {
     /// # Errors
     /// `Io`, `NoMemory`, `Interrupted`: a fatal signal has come. Pages that were given are used all the same.
     fn read(&self, first: u64, count: usize, give: &mut dyn FnMut(OwnedFrame)) -> Result<Asked, VmError>;
+
+    /// Takes it what is written to the object's pages? Always the same answer. Where not, nobody writes them.
+    fn takes_writes(&self) -> bool {
+        false
+    }
+
+    /// Takes the contents of `pages`, from page `first` on, as far as the object's size says. They may be written meanwhile: then they are given again. One call for an object at
+    /// a time. May sleep; no lock of vm is held.
+    ///
+    /// # Errors
+    /// `Interrupted`, `NoMemory`: the pages stay dirty. All others: what was written is lost, and the pager has noted it.
+    fn write(&self, _first: u64, _pages: &[Pin]) -> Result<(), VmError> {
+        Err(VmError::Io)
+    }
+
+    /// `n` pages are to be dirty. May sleep, as `read`: until there are fewer, say.
+    ///
+    /// # Errors
+    /// They are not made so.
+    fn count_dirty(&self, _n: u64) -> Result<(), VmError> {
+        Ok(())
+    }
+
+    /// `n` pages that were counted are clean. Does not sleep.
+    fn count_clean(&self, _n: u64) {}
+
+    /// A page is to be dirty, and none was since [`Object::is_settled`] was true: the pager sees to it that the object's pages are written some time. May sleep, as `read`.
+    ///
+    /// # Errors
+    /// None is made dirty.
+    fn begin_dirty(&self) -> Result<(), VmError> {
+        Ok(())
+    }
 }
 
 /// What an object has besides whose pages come from elsewhere.
 pub(super) struct Paging {
-    pager: Box<dyn Pager>,
+    pub(super) pager: Box<dyn Pager>,
+    /// It takes writes.
+    pub(super) is_tracked: bool,
+    /// The pager was told that there may be dirty pages (dirty.rs).
+    pub(super) begun: AtomicBool,
     /// `ASKED`, `KEPT` or `OWN`. Changes under `change`.
     state: AtomicU8,
     /// Moves when the source has other contents, and with each eviction. Changes under `change`.
@@ -106,7 +144,7 @@ pub fn shed(pages: u64) -> u64 {
 
 /// Memory is scarce, and up to `pages` more are wanted: are as many given back, or some of them?
 #[cold]
-fn make_room(pages: u64) -> bool {
+pub(super) fn make_room(pages: u64) -> bool {
     let has_shed = SHEDDER.get().is_some_and(|shedder| (shedder.0)(pages) > 0);
     // What was evicted here is free after a grace period, which would else wait for more callbacks.
     sync::rcu::hurry();
@@ -122,6 +160,8 @@ impl Object {
         budget: Option<BudgetRef>,
     ) -> Result<ObjectOwner, VmError> {
         let paging = try_box(Paging {
+            is_tracked: pager.takes_writes(),
+            begun: AtomicBool::new(false),
             pager,
             state: AtomicU8::new(ASKED),
             contents: AtomicU64::new(0),
@@ -210,8 +250,8 @@ impl Object {
         Ok(true)
     }
 
-    /// The source has other contents by now, of `size` bytes: no page of those before is read or mapped from here on. Private copies within the new size
-    /// stay. May sleep.
+    /// The source has other contents by now, of `size` bytes: no page of those before is read or mapped from here on, but what was written to and the source has not got
+    /// yet. Private copies within the new size stay. May sleep.
     ///
     /// # Errors
     /// `Overflow`.
@@ -221,7 +261,7 @@ impl Object {
         }
         let mut change = self.change.lock();
         self.note_replaced();
-        self.evict_beyond(0, change.held());
+        self.evict(0, MAX_PAGES, Gone::READABLE, change.held());
         self.set_size_under(size, change.held());
         Ok(())
     }
@@ -288,7 +328,8 @@ impl Object {
         while page < end && found < most {
             page = match self.slots.run(page) {
                 Some(run) => {
-                    found += run.iter().map(|slot| u64::from(slot.frame().is_some())).sum::<u64>();
+                    let goes = |slot: &&Slot| slot.frame().is_some() && !slot.marks().is_marked();
+                    found += run.iter().filter(goes).count() as u64;
                     page + run.len() as u64
                 }
                 None => self.slots.absent_until(page).max(page + 1),
@@ -304,7 +345,9 @@ impl Object {
             if paging.state.load(Relaxed) != ASKED {
                 return 0;
             }
-            self.evict(first, page, false, change.held());
+            // A page that was read from the source before it was written and cleaned here does not come in any more.
+            self.note_replaced();
+            self.evict(first, page, Gone::READABLE, change.held());
         }
         found
     }

@@ -54,6 +54,8 @@ pub struct ReverseOps {
     pub clear: fn(&mut Locked<'_>, u16, crate::addr::PhysAddr) -> bool,
     /// Takes out of entry `index` a page that the leaf owns: a private copy. One that is just being made comes to nothing.
     pub take_owned: fn(&mut Locked<'_>, u16) -> Option<Taken>,
+    /// Takes the right to write away in entry `index` if it shows, without owning it, the frame at `address`. Says whether it had it.
+    pub protect: fn(&mut Locked<'_>, u16, crate::addr::PhysAddr) -> bool,
     pub flush: fn(&SpaceTlb, FlushRange, &CpuSet),
     /// Lets what [`Self::take_owned`] took go.
     pub release: fn(Taken, SharersFlushed<'_>),
@@ -66,6 +68,7 @@ impl ReverseOps {
             const OPS: ReverseOps = ReverseOps {
                 clear: clear::<M>,
                 take_owned: take_owned::<M>,
+                protect: |leaf, index, frame| leaf.look(index).take_write::<M>(frame),
                 flush: |tlb, range, viewers| tlb.flush::<M>(range, viewers),
                 release: |page, proof| Retired::entry::<M>(page, proof),
             };

@@ -73,9 +73,42 @@ impl Slot {
         }
     }
 
-    /// Nobody maps the frame from here on. False: the slot is empty or tagged.
-    pub fn tag(&self) -> bool {
-        self.0.tag()
+    /// As `put`, of a page that is dirty.
+    pub fn put_dirty(&self, frame: OwnedFrame) -> Result<(), OwnedFrame> {
+        if self.0.put_dirty(frame.addr()) {
+            frame.into_frame();
+            Ok(())
+        } else {
+            Err(frame)
+        }
+    }
+
+    /// Nobody maps the frame from here on. None: the slot is empty or tagged, or has marks that may not be `lost`. Else: was it dirty?
+    pub fn tag(&self, lost: bool) -> Option<bool> {
+        self.0.tag(lost)
+    }
+
+    /// The marks (protocol/evict.rs).
+    #[inline]
+    pub fn marks(&self) -> &evict::Slot {
+        &self.0
+    }
+
+    /// Holds the page, and pins it, so that bytes may be copied into it. None: there is none that can be held now.
+    pub fn hold(&self) -> Option<Held<'_>> {
+        let _rcu = sync::rcu::read();
+        let frame = self.0.hold()?;
+        // SAFETY: what is in a slot is a frame's address, and the slot's reference is dropped a grace period after it was emptied.
+        let pin = unsafe { Pin::new(Frame::of(frame)) };
+        Some(Held { slot: &self.0, frame, pin, is_ended: false })
+    }
+
+    /// Begins to clean the page, which is pinned. None: it is not dirty.
+    pub fn begin_clean(&self) -> Option<(PhysAddr, Pin)> {
+        let _rcu = sync::rcu::read();
+        let frame = self.0.begin_clean()?;
+        // SAFETY: as above.
+        Some((frame, unsafe { Pin::new(Frame::of(frame)) }))
     }
 
     /// Where the frame lies that is being taken away.
@@ -90,6 +123,31 @@ impl Slot {
     pub unsafe fn take_tagged(&self) -> Option<Evicted> {
         // SAFETY: the slot's reference, which went with the exchange; the rest is the caller's promise.
         self.0.take_tagged().map(|frame| unsafe { Evicted::new(Frame::of(frame)) })
+    }
+}
+
+/// A page that is held: who shares the object's pages away passes it by.
+pub struct Held<'s> {
+    slot: &'s evict::Slot,
+    frame: PhysAddr,
+    /// Its bytes.
+    pub pin: Pin,
+    is_ended: bool,
+}
+
+impl Held<'_> {
+    /// Lets the page go, with bytes copied into it. Says whether it was clean until now.
+    pub fn end_dirty(mut self) -> bool {
+        self.is_ended = true;
+        self.slot.let_go(self.frame, true).unwrap_or(false)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            self.slot.let_go(self.frame, false);
+        }
     }
 }
 
@@ -135,7 +193,7 @@ impl Tree for Last {
     }
 
     fn shed(&mut self, left: &mut usize, f: &mut dyn FnMut(Evicted)) -> bool {
-        for slot in self.0.iter().filter(|slot| slot.tag()) {
+        for slot in self.0.iter().filter(|slot| slot.tag(true).is_some()) {
             // SAFETY: nobody looks at the tree, so no leaf maps anything of it.
             unsafe { slot.take_tagged() }.into_iter().for_each(&mut *f);
         }

@@ -31,6 +31,22 @@ use sync::rcu::{self, RcuRead};
 /// Pages that wait for one grace period, and are freed at once: some hundred thousand instructions.
 const PART: usize = 1024;
 
+/// What of a range of pages is taken away.
+#[derive(Clone, Copy)]
+pub(super) struct Gone {
+    /// Pages with marks too, whose contents nobody else has (protocol/evict.rs).
+    marked: bool,
+    /// Private copies too.
+    copies: bool,
+}
+
+impl Gone {
+    pub const ALL: Self = Self { marked: true, copies: false };
+    pub const ALL_AND_COPIES: Self = Self { marked: true, copies: true };
+    /// What can be had again.
+    pub const READABLE: Self = Self { marked: false, copies: false };
+}
+
 impl Object {
     /// Sets the size in bytes. What lies beyond is gone for every mapping; what is added reads zero. May sleep.
     pub fn set_size(&self, size: u64) -> Result<(), VmError> {
@@ -46,12 +62,13 @@ impl Object {
     pub(super) fn set_size_under(&self, size: u64, change: &mut Held<'_, ObjectLevel>) {
         let old = self.size.swap(size, Ordering::SeqCst);
         if size >= old {
+            self.clear_tail(old, size);
             return;
         }
         // Private copies go too, as on Linux: who touches one gets SIGBUS, whatever it wrote there.
         let first = size.div_ceil(PAGE_SIZE as u64);
         self.note_replaced();
-        self.evict(first, MAX_PAGES, true, change);
+        self.evict(first, MAX_PAGES, Gone::ALL_AND_COPIES, change);
         let tail = size as usize % PAGE_SIZE;
         if tail != 0 {
             let mut last = self.pinned(size >> PAGE_SHIFT);
@@ -65,20 +82,35 @@ impl Object {
     pub fn punch(&self, first: u64, end: u64) -> Result<(), VmError> {
         let mut change = self.change.lock();
         self.note_replaced();
-        self.evict(first, end, false, change.held());
+        self.evict(first, end, Gone::ALL, change.held());
         Ok(())
     }
 
-    /// Takes away all pages from `first` on. The caller holds `change`.
-    pub(super) fn evict_beyond(&self, first: u64, change: &mut Held<'_, ObjectLevel>) {
-        self.evict(first, MAX_PAGES, false, change);
+    /// The pages `first..end` are not what the source has any more: who misses one reads it again. Those with marks stay. May sleep.
+    pub fn forget(&self, first: u64, end: u64) -> Result<(), VmError> {
+        let mut change = self.change.lock();
+        self.note_replaced();
+        self.evict(first, end, Gone::READABLE, change.held());
+        Ok(())
     }
 
-    /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`, so nobody else tags meanwhile. Each leaf that
+    /// May a page be mapped? A mapping that nobody has touched is none. May sleep.
+    pub fn is_mapped(&self) -> bool {
+        let mut change = self.change.lock();
+        !self.leaves.is_empty(change.held())
+    }
+
+    /// Takes away all pages from `first` on but those with marks: who made the object shorter has taken such ones, and those of now were written when it was longer again. The caller
+    /// holds `change`.
+    pub(super) fn evict_beyond(&self, first: u64, change: &mut Held<'_, ObjectLevel>) {
+        self.evict(first, MAX_PAGES, Gone::READABLE, change);
+    }
+
+    /// Takes the pages `first..end` away, as far as `what` says. The caller holds `change`, so nobody else tags meanwhile. Each leaf that
     /// may show some of them is visited once, however many pages there are. Gives way; what has begun is made whole, whatever signal has come.
-    pub(super) fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
+    pub(super) fn evict(&self, first: u64, end: u64, what: Gone, change: &mut Held<'_, ObjectLevel>) {
         let visit = |tagged: &u64| {
-            if first >= end || (*tagged == 0 && !copies) || self.leaves.is_empty(change) {
+            if first >= end || (*tagged == 0 && !what.copies) || self.leaves.is_empty(change) {
                 return;
             }
             let (mut reached, mut done) = (Reached::default(), false);
@@ -90,7 +122,7 @@ impl Object {
                     &rcu,
                     change,
                     |leaf, ops, held| {
-                        self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
+                        self.clear_leaf(leaf, ops, first..end, what.copies, held, &rcu);
                     },
                 );
                 drop(rcu);
@@ -109,24 +141,28 @@ impl Object {
             Some(frames)
         };
         // Dropped, the frames wait for the grace period.
-        evict::evict(|| self.tag(first, end), visit, empty, drop);
+        evict::evict(|| self.tag(first, end, what.marked), visit, empty, drop);
     }
 
-    /// Tags the slots of the pages `first..end`; says how many.
+    /// Tags the slots of the pages `first..end`, those with marks only if they are to be `lost`; says how many.
     #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
-    fn tag(&self, first: u64, end: u64) -> u64 {
-        let (mut tagged, mut page) = (0u64, first);
+    fn tag(&self, first: u64, end: u64, lost: bool) -> u64 {
+        let (mut tagged, mut page, mut dirty) = (0u64, first, 0u64);
         while page < end {
             page = match self.slots.run(page) {
                 Some(run) => {
                     let left = usize::try_from(end - page).unwrap_or(usize::MAX);
-                    tagged += run.iter().take(left).map(|slot| u64::from(slot.tag())).sum::<u64>();
+                    for was_dirty in run.iter().take(left).filter_map(|slot| slot.tag(lost)) {
+                        tagged += 1;
+                        dirty += u64::from(was_dirty);
+                    }
                     page + run.len() as u64
                 }
                 None => self.slots.absent_until(page).max(page + 1),
             };
             let _ = give_way();
         }
+        self.count_clean(dirty);
         tagged
     }
 

@@ -60,6 +60,8 @@ pub(crate) enum Step {
     Again,
     /// The object has no frame for this page yet.
     Fill(ObjectRef, u64),
+    /// This page of the object is to be marked dirty first.
+    Dirty(ObjectRef, u64),
     /// Wait until the fork of this space is over.
     Forking,
     /// Nothing is mapped there, as yet: a stack may grow.
@@ -129,6 +131,7 @@ impl<M: Machine> Space<M> {
                     FAULTS.this().fill.add(1);
                     object.fill(page)?;
                 }
+                Step::Dirty(object, page) => object.make_dirty(page)?,
                 Step::Forking => self.wait_for_fork(),
                 Step::Unmapped => self.grow_stack(addr, !access.foreign)?,
             }
@@ -197,7 +200,10 @@ impl<M: Machine> Space<M> {
                 return fill_zero::<M>(locked, index, prot, spare);
             }
             if shared {
-                return Ok(map_object::<M>(&mut locked, index));
+                let is_tracked = segment.attrs.is_tracked();
+                let step = map_object::<M>(&mut locked, index);
+                // It is there, and cannot be written yet.
+                return Ok(if is_tracked && matches!(step, Step::Done) { Step::Again } else { step });
             }
             let Some((object, page)) = segment.object_page(index) else { return Ok(Step::Again) };
             let source = if page < object.pages() { object.frame(page) } else { None };
@@ -218,6 +224,10 @@ impl<M: Machine> Space<M> {
             }
             Write::Wait => return Ok(Step::Forking),
             Write::Copy => {}
+            Write::Dirty => {
+                let Some((object, page)) = segment.object_page(index) else { return Ok(Step::Again) };
+                return Ok(Step::Dirty(object.clone(), page));
+            }
         }
         let Some(source) = shown.frame::<M>() else { return Ok(Step::Again) };
         let page = CopyOf { index, old: *shown, source, pinned: shown.pin::<M>(), forced: access.forced };

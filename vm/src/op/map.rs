@@ -164,6 +164,7 @@ fn attrs_of(request: &MapRequest, len: usize) -> Result<MappingAttrs, VmError> {
             }
             flags.set(SegFlags::SHARED, request.flags.contains(MapFlags::SHARED));
             flags.set(SegFlags::NO_WRITE, request.flags.contains(MapFlags::SHARED | MapFlags::NO_WRITE));
+            flags.set(SegFlags::TRACKED, flags.contains(SegFlags::SHARED) && object.is_tracked());
             (Some(object.clone()), offset >> PAGE_SHIFT)
         }
     };

@@ -169,6 +169,8 @@ pub enum Write {
     Wait,
     /// To a copy of the page.
     Copy,
+    /// By an entry with more rights, when the page was marked dirty (evict.rs).
+    Dirty,
 }
 
 /// `common`: the page is shared memory.

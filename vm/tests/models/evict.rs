@@ -101,7 +101,12 @@ impl World {
             }
             // Here the sharers flush.
         };
-        evict::evict(|| self.slot.tag(), visit, |_| self.slot.take_tagged().map(|_| Batch(self)), defer);
+        evict::evict(
+            || self.slot.tag(true).is_some(),
+            visit,
+            |_| self.slot.take_tagged().map(|_| Batch(self)),
+            defer,
+        );
     }
 }
 

@@ -120,7 +120,7 @@ impl World {
         match share::write::<Format>(old, false, references, &self.forking) {
             Write::There => {}
             Write::InPlace => _ = leaf::exchange(cell, page(old.address::<Format>().0 >> 12, true)),
-            Write::Wait => return false,
+            Write::Wait | Write::Dirty => return false,
             Write::Copy => {
                 let new = page(spare as u64, true);
                 self.frames.copy(old, new);

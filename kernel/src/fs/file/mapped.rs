@@ -47,6 +47,11 @@ impl Mapped {
         [&self.name, gone]
     }
 
+    /// Its file, if it is one that is still known.
+    pub fn inode(&self) -> Option<Arc<Inode>> {
+        self.inode.upgrade()
+    }
+
     /// Has its file a name yet? What nobody can open any more is memory that programs share.
     pub fn has_name(&self) -> bool {
         self.inode.upgrade().is_some_and(|inode| inode.links() > 0)

@@ -169,6 +169,16 @@ pub trait FileOps: Send + Sync + Any {
         Ok(())
     }
 
+    /// What was written is put where it lasts, and what went wrong with it is told (fsync(2)). May sleep.
+    fn sync(&self, file: &File, data_only: bool) -> Result {
+        file.inode().ops.fsync(file.inode(), data_only)
+    }
+
+    /// The last descriptor is about to be closed by a call, which says what this says. May sleep. Not called where the file ends otherwise.
+    fn flush(&self, _file: &File) -> Result {
+        Ok(())
+    }
+
     /// The last descriptor is gone.
     fn release(&self, _file: &File) {}
 

@@ -494,8 +494,9 @@ impl FileTable {
             change.free = change.free.min(index);
             file
         };
+        let flushed = if file.is_open_once() { file.ops().flush(&file) } else { Ok(()) };
         self.closed(file);
-        Ok(())
+        flushed
     }
 
     pub fn close_on_exec(&self, fd: i32) -> Result<bool> {

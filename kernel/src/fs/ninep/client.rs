@@ -18,6 +18,8 @@
 
 mod changing;
 
+pub use changing::Kept;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -3,9 +3,12 @@
 //! One message for a run of pages, as long as the reader seems to want (`vm::Pager`) and an answer has room for. Whoever misses a page that another is reading
 //! waits for that (`vfs::reading`). The pages that the server has written are the object's then: nothing is copied.
 //!
-//! **Written through**: write(2) returns when the server has what was written, so closing and fsync have nothing left to say but what the server's disk does. A page that is
+//! **Written back** (`cache=mmap` and `cache=loose`): write(2) and shared mappings write into pages, which are dirty then and are sent later (`back`), in runs as long as a message.
+//! O_DIRECT goes through, after what is dirty; O_SYNC and O_DSYNC wait for what they have written.
+//!
+//! **Written through** (else): write(2) returns when the server has what was written, so closing and fsync have nothing left to say but what the server's disk does. A page that is
 //! in memory is taken away where something was written, from those who map it too, before the file is seen to be longer; who misses it reads what the server has.
-//! Shared mappings that may write are refused (EINVAL), as on Linux without a cache: nobody would tell the server.
+//! Shared mappings that may write are refused (EINVAL) then, as on Linux without a cache: nobody would tell the server.
 //!
 //! Lock order: see `inode`. No lock is held while the server is asked.
 #![forbid(unsafe_code)]
@@ -17,13 +20,16 @@ use core::any::Any;
 use core::sync::atomic::Ordering::Relaxed;
 
 use sync::{TryVec, try_box};
-use vm::frame::OwnedFrame;
+use vm::frame::{OwnedFrame, Pin};
 use vm::{Asked, Object, ObjectOwner, ObjectRef, PAGE_SHIFT, PAGE_SIZE, Pager, VmError};
 
+use super::back::{self, Back};
 use super::client::Fid;
 use super::inode::{Node, node_of};
 use super::message::Ask;
 use super::remote::{Change, Remote};
+use super::sending;
+use super::unwritten::SeenErrors;
 use crate::device::virtio::share::{DATA_HEAD, Exchange};
 use crate::errno::{EBADF, EINTR, EIO, ENOMEM, Errno, Result};
 use crate::fs::file::buffer::{Input, Output};
@@ -37,13 +43,20 @@ use crate::sched::give_way;
 pub struct Contents(ObjectOwner);
 
 /// What reads the file's pages.
-pub fn pager(remote: &Arc<Remote>) -> Result<Box<dyn Pager>> {
-    Ok(try_box(Paged { remote: remote.clone(), reads: Reads::new() })?)
+///
+/// `back`: and takes what is written to them.
+pub fn pager(remote: &Arc<Remote>, back: Option<&Arc<Back>>) -> Result<Box<dyn Pager>> {
+    Ok(try_box(Paged { remote: remote.clone(), back: back.cloned(), reads: Reads::new() })?)
 }
 
 impl Contents {
-    pub fn try_new(remote: &Arc<Remote>, number: u64, size: u64) -> Result<Contents> {
-        let paged = pager(remote)?;
+    pub fn try_new(
+        remote: &Arc<Remote>,
+        number: u64,
+        size: u64,
+        back: Option<&Arc<Back>>,
+    ) -> Result<Contents> {
+        let paged = pager(remote, back)?;
         // 0 is memory without a file.
         Ok(Contents(Object::try_owned_paged((number as usize).max(1), size, paged, None)?))
     }
@@ -61,17 +74,35 @@ impl Contents {
     pub fn object(&self) -> ObjectRef {
         self.0.share()
     }
+
+    /// Does nobody refer to its object? One that many use is taken for one that somebody does.
+    pub fn is_alone(&self) -> bool {
+        self.0.is_alone()
+    }
 }
 
 /// What an open file is read and written through: each read sees what has changed longer ago than answers are believed.
 pub struct Open {
     /// The fid by which it is written. It is the file's as long as somebody has that open to write.
     writer: Option<Arc<Fid>>,
+    /// Where what is written goes into pages.
+    back: Option<Arc<Back>>,
+    /// What went wrong later than it was written, and was told here.
+    seen: SeenErrors,
 }
 
 impl Open {
-    pub fn new(writer: Option<Arc<Fid>>) -> Open {
-        Open { writer }
+    pub fn new(writer: Option<Arc<Fid>>, back: Option<Arc<Back>>, seen: SeenErrors) -> Open {
+        Open { writer, back, seen }
+    }
+
+    /// Sends what is dirty, and tells what went wrong since this open file was told last.
+    fn send(&self, node: &Node) -> Result {
+        match node.write_back(u64::MAX) {
+            // Nothing is lost.
+            Err(error @ (EINTR | ENOMEM)) => Err(error),
+            _ => node.remote.unwritten.errors.tell(&self.seen),
+        }
     }
 
     fn write_locked(&self, file: &File, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
@@ -80,12 +111,16 @@ impl Open {
         }
         regular::limit_write(at, from)?;
         let (inode, fid) = (file.inode(), self.writer.as_deref().ok_or(EBADF)?);
-        let n = node_of(inode).ok_or(EIO)?.write(inode, fid, at, from)?;
+        let node = node_of(inode).ok_or(EIO)?;
+        let n = match &self.back {
+            Some(_) if !file.flags().contains(OpenFlags::DIRECT) => node.write_cached(inode, at, from)?,
+            _ => node.write(inode, fid, at, from)?,
+        };
         if n > 0 && inode.has_work_after_write() {
             regular::finish_write(file, locked)?;
         }
         if n > 0 && file.flags().intersects(OpenFlags::DSYNC.union(OpenFlags::SYNC)) {
-            inode.ops.fsync(inode, !file.flags().contains(OpenFlags::SYNC))?;
+            self.sync(file, !file.flags().contains(OpenFlags::SYNC))?;
         }
         Ok(n)
     }
@@ -129,13 +164,30 @@ impl FileOps for Open {
 
     fn mapping(&self, file: &File) -> Result<Mapping> {
         // It is mapped longer than it is open.
-        node_of(file.inode()).ok_or(EIO)?.remote.stay_open()?;
+        let node = node_of(file.inode()).ok_or(EIO)?;
+        node.remote.stay_open()?;
+        if self.writer.is_some() {
+            node.was_mapped.store(true, Relaxed);
+        }
         REGULAR.mapping(file)
     }
 
-    /// Nobody would tell the server.
+    /// Without write-back nobody would tell the server.
     fn takes_shared_writes(&self) -> bool {
-        false
+        self.back.is_some()
+    }
+
+    fn sync(&self, file: &File, data_only: bool) -> Result {
+        let node = node_of(file.inode()).ok_or(EIO)?;
+        let sent = self.send(node);
+        sent.and(node.sync_on_server(data_only))
+    }
+
+    fn flush(&self, file: &File) -> Result {
+        match (&self.back, &self.writer) {
+            (Some(_), Some(_)) => self.send(node_of(file.inode()).ok_or(EIO)?),
+            _ => Ok(()),
+        }
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -143,7 +195,35 @@ impl FileOps for Open {
     }
 }
 
+impl Drop for Open {
+    /// The fid by which it was written goes; what is dirty yet is sent by the thread.
+    fn drop(&mut self) {
+        if self.writer.take().is_some() && self.back.is_some() {
+            back::call();
+        }
+    }
+}
+
 impl Node {
+    /// Writes into pages, which are dirty then. The lock of writes is held. May sleep.
+    ///
+    /// # Errors
+    /// Those of the server for a page that is written in part. EFAULT.
+    fn write_cached(&self, inode: &Inode, at: u64, from: &mut Input<'_>) -> Result<usize> {
+        let Some(contents) = &self.contents else { return Err(EIO) };
+        let unwritten = &self.remote.unwritten;
+        // An answer that is being taken over is so before the size changes.
+        let writing = self.make_known(|| unwritten.write());
+        let left = from.left();
+        let n = contents.0.write_tracked(at, left, from)?;
+        if n > 0 {
+            self.remote.size.fetch_max(at.saturating_add(n as u64), Relaxed);
+            inode.touch_modified();
+        }
+        drop(writing);
+        if n == 0 { from.result() } else { Ok(n) }
+    }
+
     /// Writes through: what is written is with the server when this returns, and pages that were in memory there are read again. The lock of writes is held. May sleep.
     ///
     /// # Errors
@@ -178,6 +258,14 @@ impl Node {
         let (mut exchange, mut done) = (exchange, 0usize);
         loop {
             let (here, sent) = (at.saturating_add(done as u64), exchange.sent());
+            // What is dirty there, or in the same pages, comes first.
+            let turn = match &self.fs.back {
+                Some(_) => Some(self.remote.unwritten.turn()?),
+                None => None,
+            };
+            if turn.is_some() && self.remote.unwritten.is_dirty() {
+                self.write_back_in_turn(u64::MAX)?;
+            }
             let change = Change::begin(&[&self.remote], &[])?;
             let said = self.fs.client.write(fid, here, exchange, change.clone());
             // Whatever it says it may have written.
@@ -191,7 +279,7 @@ impl Node {
             if said.is_err() {
                 self.doubt();
             }
-            drop(change);
+            drop((change, turn));
             let (mut sent_before, n) = match (said, known) {
                 (Ok((_, 0)), _) if done == 0 => return Err(EIO),
                 (Ok((_, 0)), _) => return Ok(done),
@@ -223,7 +311,7 @@ impl Node {
     /// The server may have written bytes `at` to `end`, and has said so of the first `taken`: no page from before stays, and the file is as long.
     fn written(&self, at: u64, end: u64, taken: usize) -> Result {
         let Some(contents) = &self.contents else { return Ok(()) };
-        contents.0.punch(at >> PAGE_SHIFT, end.div_ceil(PAGE_SIZE as u64))?;
+        contents.0.forget(at >> PAGE_SHIFT, end.div_ceil(PAGE_SIZE as u64))?;
         let size = at.saturating_add(taken as u64);
         if taken > 0 && size > self.remote.size.load(Relaxed) { self.resize(size) } else { Ok(()) }
     }
@@ -251,6 +339,7 @@ fn read_unsized(remote: &Remote, at: u64, out: &mut Output<'_>) -> Result<usize>
 
 struct Paged {
     remote: Arc<Remote>,
+    back: Option<Arc<Back>>,
     reads: Reads,
 }
 
@@ -274,6 +363,34 @@ impl Pager for Paged {
         let pages = self.pages(first, reading.count).map_err(failure)?;
         pages.into_iter().for_each(give);
         Ok(Asked::Read)
+    }
+
+    fn takes_writes(&self) -> bool {
+        self.back.is_some()
+    }
+
+    fn write(&self, first: u64, pages: &[Pin]) -> core::result::Result<(), VmError> {
+        sending::send(&self.remote, first, pages).map_err(|error| {
+            if !matches!(error, EINTR | ENOMEM) {
+                self.remote.unwritten.errors.note(error);
+            }
+            failure(error)
+        })
+    }
+
+    fn count_dirty(&self, n: u64) -> core::result::Result<(), VmError> {
+        self.back.as_ref().map_or(Ok(()), |back| back.count(n))
+    }
+
+    fn count_clean(&self, n: u64) {
+        if let Some(back) = &self.back {
+            back.give_back(n);
+        }
+    }
+
+    fn begin_dirty(&self) -> core::result::Result<(), VmError> {
+        let Some(back) = &self.back else { return Ok(()) };
+        back.begin_dirty(self.remote.path, |node| Arc::ptr_eq(&node.remote, &self.remote)).map_err(failure)
     }
 }
 

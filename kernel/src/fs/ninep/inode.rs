@@ -33,7 +33,7 @@ use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::clock;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{self, Inode, Kind, NewInode, Seen};
-use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Validity, Writing};
+use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Validity, Writing, XattrMode};
 use crate::lock_order as level;
 use vm::{ObjectRef, Pager};
 
@@ -66,6 +66,8 @@ pub struct Node {
     fresh: AtomicU64,
     /// This client has changed it since, so times and the like are not known.
     touched: AtomicBool,
+    /// Who had it open to write has mapped it.
+    pub was_mapped: AtomicBool,
 }
 
 /// What a name has led to.
@@ -108,7 +110,7 @@ impl Fs {
     fn make(self: &Arc<Self>, fid: &Arc<Fid>, said: &Attributes) -> Result<Arc<Inode>> {
         let remote = Remote::try_new(&self.client, fid, said)?;
         let contents = match said.kind {
-            Kind::Regular => Some(Contents::try_new(&remote, said.qid.path, said.size)?),
+            Kind::Regular => Some(Contents::try_new(&remote, said.qid.path, said.size, self.back.as_ref())?),
             _ => None,
         };
         let node = Node {
@@ -121,6 +123,7 @@ impl Fs {
             blocks: AtomicU64::new(said.blocks),
             fresh: AtomicU64::new(0),
             touched: AtomicBool::new(false),
+            was_mapped: AtomicBool::new(false),
         };
         let new =
             NewInode { kind: said.kind, mode: said.mode, uid: said.uid, gid: said.gid, rdev: rdev(said) };
@@ -191,8 +194,8 @@ impl Node {
         if *known != now {
             self.remote.size.store(now.size, Relaxed);
             match &self.contents {
-                // Nobody else changes it.
-                Some(contents) if own && self.fs.options.is_loose => contents.set_size(now.size)?,
+                // With `cache=loose` nobody else changes it; else it is not known whether somebody has, besides this client, since it was asked last.
+                Some(contents) if own && self.fs.options.writes_back() => contents.set_size(now.size)?,
                 Some(contents) => contents.replace(now.size)?,
                 None => {}
             }
@@ -233,7 +236,11 @@ impl Node {
 
     /// Brings up to date what is older than a second; what this client has changed since is known but for times and the like.
     pub fn refresh_old(&self, inode: &Inode) -> Result {
-        if clock::since_boot() < self.fresh.load(Relaxed) { Ok(()) } else { self.ask(inode) }
+        if self.remote.unwritten.is_any() || clock::since_boot() < self.fresh.load(Relaxed) {
+            Ok(())
+        } else {
+            self.ask(inode)
+        }
     }
 
     fn ask(&self, inode: &Inode) -> Result {
@@ -279,7 +286,11 @@ impl InodeOps for Node {
     }
 
     fn refresh(&self, inode: &Inode) -> Result {
-        if self.touched.load(Relaxed) { self.ask(inode) } else { self.refresh_old(inode) }
+        if !self.remote.unwritten.is_any() && self.touched.load(Relaxed) {
+            self.ask(inode)
+        } else {
+            self.refresh_old(inode)
+        }
     }
 
     fn set_attributes(&self, inode: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
@@ -331,7 +342,16 @@ impl InodeOps for Node {
 
     fn shed(&self, most: u64) -> u64 {
         match (&self.contents, &self.listing) {
-            (Some(contents), _) => contents.object().shed(most),
+            (Some(contents), _) => {
+                let given = contents.object().shed(most);
+                if given == 0
+                    && self.remote.unwritten.is_dirty()
+                    && let Some(back) = &self.fs.back
+                {
+                    back.hurry();
+                }
+                given
+            }
             (None, Some(listing)) => listing.shed(),
             (None, None) => 0,
         }
@@ -378,10 +398,13 @@ impl InodeOps for Node {
         if kind == Kind::Regular {
             // The server says now whether it lets the client read, and write.
             let writer = if flags.writes() { Some(self.remote.writable()?) } else { None };
-            if writer.is_none() {
-                self.remote.stay_open()?;
+            match (&writer, &self.fs.back) {
+                (None, _) => self.remote.stay_open()?,
+                (Some(fid), Some(back)) => back.list(&dentry.inode, fid.clone())?,
+                (Some(_), None) => {}
             }
-            return Ok(Some(try_box(Open::new(writer))?));
+            let back = self.fs.back.clone();
+            return Ok(Some(try_box(Open::new(writer, back, self.remote.unwritten.errors.sample()))?));
         }
         if kind == Kind::Directory {
             self.remote.stay_open()?;
@@ -393,17 +416,23 @@ impl InodeOps for Node {
         self.contents.as_ref().map(Contents::object)
     }
 
-    /// What was written is with the server already: it puts that on its disk.
+    /// What the server has not got is sent, and it puts that on its disk.
     fn fsync(&self, _: &Inode, data_only: bool) -> Result {
-        match self.remote.open_already() {
-            Some(open) => self.fs.client.fsync(&open, data_only),
-            None => Ok(()),
-        }
+        let sent = self.write_back(u64::MAX).map(drop);
+        sent.and(self.sync_on_server(data_only))
+    }
+
+    fn set_xattr(&self, inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result {
+        xattr::set(self, inode, name, value, mode)
+    }
+
+    fn remove_xattr(&self, inode: &Inode, name: &[u8]) -> Result {
+        xattr::remove(self, inode, name)
     }
 
     fn pager(&self) -> Result<Option<Box<dyn Pager>>> {
         match &self.contents {
-            Some(_) => Ok(Some(contents::pager(&self.remote)?)),
+            Some(_) => Ok(Some(contents::pager(&self.remote, None)?)),
             None => Ok(None),
         }
     }

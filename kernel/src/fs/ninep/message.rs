@@ -29,6 +29,7 @@ pub enum Ask {
     Attributes = 24,
     SetAttributes = 26,
     XattrWalk = 30,
+    XattrCreate = 32,
     ReadDir = 40,
     Fsync = 50,
     Link = 70,

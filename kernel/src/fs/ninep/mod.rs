@@ -4,10 +4,11 @@
 //! * `client`    a session, its fids, and what it asks for
 //! * `remote`    how a file is asked about, and which answers are of before a change
 //! * `inode`     files: what is known of them, and for how long
-//! * `contents`  their bytes, read into pages and written through
+//! * `contents`  their bytes, read into pages, and written through or into them
+//! * `back`      which files have pages that the server has not got, and who sends them; `unwritten` what of one, and `sending` how
 //! * `directory` listing their names, which `listing` keeps
 //! * `names`     changing names and attributes
-//! * `xattr`     extended attributes, which are read
+//! * `xattr`     extended attributes
 //! * `options`   of a mount
 //!
 //! **What the server says is checked, and believed for a second**: names, attributes and contents may change on its side. It may lie about its files, as whoever
@@ -16,6 +17,7 @@
 //! Everything that asks the server sleeps, killably, and holds no lock but those that the VFS holds (`vfs::operations`).
 #![forbid(unsafe_code)]
 
+mod back;
 mod client;
 mod contents;
 mod directory;
@@ -25,8 +27,10 @@ mod message;
 mod names;
 mod options;
 mod remote;
+mod sending;
 #[cfg(test)]
 mod tests;
+mod unwritten;
 mod xattr;
 
 use alloc::boxed::Box;
@@ -37,6 +41,7 @@ use core::sync::atomic::AtomicBool;
 use sync::{try_arc, try_box};
 use vm::PAGE_SHIFT;
 
+use self::back::Back;
 use self::client::{Claimed, Client, Fid, OVERHEAD};
 use self::options::Options;
 use self::remote::When;
@@ -60,6 +65,8 @@ pub struct Fs {
     /// Nanoseconds for which what the server says is believed.
     lifetime: u64,
     options: Options,
+    /// Where what is written goes into pages, and to the server later.
+    back: Option<Arc<Back>>,
     /// The server may not give files to others.
     gives_none: AtomicBool,
 }
@@ -70,6 +77,9 @@ fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>>
     let tag = asked.source.filter(|source| !source.is_empty()).ok_or(EINVAL)?;
     let share = share::find(tag).ok_or(ENOENT)?;
     client::start()?;
+    if options.writes_back() {
+        back::start()?;
+    }
     make(kind, options, try_box(Claimed::try_new(share)?)?)
 }
 
@@ -93,7 +103,8 @@ fn make(
     let root_fid = fid.clone();
     let (device, inodes, lifetime) = (new_device(), InodeTable::try_new()?, options.lifetime());
     let gives_none = AtomicBool::new(false);
-    let fs = try_arc(Fs { client, device, inodes: inodes.clone(), lifetime, options, gives_none })?;
+    let back = if options.writes_back() { Some(Back::try_new(&inodes)?) } else { None };
+    let fs = try_arc(Fs { client, device, inodes: inodes.clone(), lifetime, options, back, gives_none })?;
     let root = fs.root(&fid, &said, when)?;
     let whole = try_box(Whole { fs, root: root_fid })?;
     SuperBlock::try_cached(kind, Cache::Revalidated, device, inodes, root, whole)
@@ -133,5 +144,21 @@ impl SuperOps for Whole {
 
     fn show_options(&self, _: &SuperBlock, out: &mut Vec<u8>) -> Result {
         self.fs.options.show(self.fs.client.message_most, out)
+    }
+
+    /// What is dirty goes to the server, which then puts it on its disk.
+    fn sync(&self, _: &SuperBlock, wait: bool) -> Result {
+        match &self.fs.back {
+            Some(back) if wait => back.send_all(|node| node.sync_on_server(false)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if let Some(back) = &self.fs.back {
+            back.end();
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::client::Fid;
 use super::inode::{Found, Node, node_of};
 use super::message::Set;
 use super::remote::{By, Change};
-use crate::errno::{EINVAL, EIO, ENOENT, EPERM, ESTALE, Errno, Result};
+use crate::errno::{EINTR, EINVAL, EIO, ENOENT, ENOMEM, EPERM, ESTALE, Errno, Result};
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode, SET_GROUP_ID, SET_USER_ID};
 use crate::fs::vfs::operations::Moving;
@@ -211,6 +211,14 @@ impl Node {
             return Err(EINVAL);
         }
         let set = Set { mode, uid, gid, size, accessed, modified };
+        // No page that is on its way comes after the new size. Times are the server's when it has what was written.
+        if accessed.is_some() || modified.is_some() {
+            // What is lost is told to who has it open.
+            if let Err(error @ (EINTR | ENOMEM)) = self.write_back(u64::MAX) {
+                return Err(error);
+            }
+        }
+        let _turn = if size.is_some() { Some(self.remote.unwritten.turn()?) } else { None };
         let change = Change::begin(&[&self.remote], &[])?;
         self.said(&[], self.ask_to_set(&set, &change))?;
         self.make_known(|| {

@@ -24,13 +24,15 @@ pub struct Options {
     pub tree: Vec<u8>,
     /// `cache=loose`: nobody changes the files elsewhere, so all that was said is believed for ever.
     pub is_loose: bool,
+    /// `cache=mmap` and `cache=loose`: what is written goes into pages, and to the server later.
+    pub writes_back: bool,
 }
 
 impl Options {
     /// # Errors
     /// EINVAL; ENOMEM.
     pub fn parse(text: &[u8]) -> Result<Options> {
-        let mut options = Options { message: None, tree: Vec::new(), is_loose: false };
+        let mut options = Options { message: None, tree: Vec::new(), is_loose: false, writes_back: false };
         for option in text.split(|&b| b == b',').filter(|o| !o.is_empty()) {
             let (key, value) =
                 match option.iter().position(|&b| b == b'=').and_then(|at| option.split_at_checked(at)) {
@@ -40,7 +42,10 @@ impl Options {
             match (key, value) {
                 // One channel, one protocol, one way to ask: as whom does not depend on who asks.
                 (b"trans", b"virtio") | (b"version", b"9p2000.L") | (b"access", b"any") => {}
-                (b"cache", b"loose") => options.is_loose = true,
+                // The last one counts.
+                (b"cache", b"none") => (options.is_loose, options.writes_back) = (false, false),
+                (b"cache", b"mmap") => (options.is_loose, options.writes_back) = (false, true),
+                (b"cache", b"loose") => (options.is_loose, options.writes_back) = (true, true),
                 (b"aname", tree) => options.tree = Vec::try_from_slice(tree)?,
                 (b"msize", number) => {
                     let size = unsigned(number, 10).filter(|&size| size >= MESSAGE_LEAST);
@@ -50,6 +55,19 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    pub fn writes_back(&self) -> bool {
+        self.writes_back
+    }
+
+    /// By what name the cache is asked for.
+    fn cache(&self) -> &'static [u8] {
+        match (self.is_loose, self.writes_back) {
+            (true, _) => b"cache=loose",
+            (false, true) => b"cache=mmap",
+            (false, false) => b"cache=none",
+        }
     }
 
     /// For how many nanoseconds what the server said is believed.
@@ -66,7 +84,7 @@ impl Options {
         self.show(message, &mut shown)?;
         let is_so = |option: &[u8]| {
             let is_shown = shown.split(|&b| b == b',').any(|known| known == option);
-            is_shown || option == b"version=9p2000.L" || self.is_loose && option == b"cache=loose"
+            is_shown || option == b"version=9p2000.L" || option == self.cache()
         };
         Ok(text.split(|&b| b == b',').all(is_so))
     }
@@ -79,6 +97,8 @@ impl Options {
         }
         if self.is_loose {
             out.try_extend_from_slice(b",cache=0xf")?;
+        } else if self.writes_back {
+            out.try_extend_from_slice(b",cache=0x5")?;
         }
         write!(Text(out), ",access=any,msize={message},trans=virtio").map_err(|_| ENOMEM)
     }
@@ -98,6 +118,17 @@ mod tests {
         options.show(65536, &mut shown).unwrap();
         assert_eq!(shown, b",aname=/a,cache=0xf,access=any,msize=65536,trans=virtio");
         assert_eq!(Options::parse(b"").unwrap().lifetime(), LIFETIME);
+        for (text, loose, back) in [
+            ("cache=none", false, false),
+            ("cache=mmap", false, true),
+            ("cache=mmap,cache=loose", true, true),
+        ] {
+            let options = Options::parse(text.as_bytes()).unwrap();
+            assert_eq!((options.is_loose, options.writes_back()), (loose, back), "{text}");
+        }
+        shown.clear();
+        Options::parse(b"cache=mmap").unwrap().show(8192, &mut shown).unwrap();
+        assert_eq!(shown, b",cache=0x5,access=any,msize=8192,trans=virtio");
     }
 
     #[test]
@@ -113,7 +144,10 @@ mod tests {
         ] {
             assert_eq!(options.are(text.as_bytes(), 8192), Ok(so), "{text}");
         }
-        assert_eq!(Options::parse(b"").unwrap().are(b"cache=loose", 8192), Ok(false));
+        let none = Options::parse(b"").unwrap();
+        assert_eq!((none.are(b"cache=loose", 8192), none.are(b"cache=none", 8192)), (Ok(false), Ok(true)));
+        let mmap = Options::parse(b"cache=mmap").unwrap();
+        assert_eq!((mmap.are(b"cache=mmap", 8192), mmap.are(b"cache=none", 8192)), (Ok(true), Ok(false)));
     }
 
     #[test]
@@ -127,8 +161,7 @@ mod tests {
             "access=user",
             "access=client",
             "access=0",
-            "cache=none",
-            "cache=mmap",
+            "cache=readahead",
             "cache=fscache",
             "cache=0xf",
             "msize=4095",

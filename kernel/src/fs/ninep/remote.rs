@@ -28,6 +28,7 @@ use sync::{SpinLock, TryVec, lock_class, try_arc};
 
 use super::client::{Client, Fid, Opening};
 use super::message::{Attributes, Qid};
+use super::unwritten::Unwritten;
 use crate::errno::{EACCES, EINTR, ENOENT, ESTALE, Result};
 use crate::fs::vfs::clock;
 use crate::lock_order as level;
@@ -44,6 +45,7 @@ pub struct Remote {
     /// One of them is open for good: who opens the file again writes nothing of it.
     stays_open: AtomicBool,
     pub size: AtomicU64,
+    pub unwritten: Unwritten,
     /// Changes that are under way.
     pending: AtomicU32,
     /// The number of the last one that was.
@@ -115,6 +117,7 @@ impl Remote {
             fids: SpinLock::new(fids, &FIDS),
             stays_open: AtomicBool::new(false),
             size: AtomicU64::new(said.size),
+            unwritten: Unwritten::new(),
             pending: AtomicU32::new(0),
             changed: AtomicU64::new(0),
             settled: WaitQueue::new(),
@@ -306,9 +309,11 @@ impl Remote {
         }
     }
 
-    /// Does an answer that was asked for then know of all that this client has changed?
+    /// Does an answer that was asked for then know of all that this client has changed? None does while the server has not got all that was written.
     pub fn is_current(&self, when: When) -> bool {
-        self.pending.load(SeqCst) == 0 && self.changed.load(SeqCst) <= when.changes
+        !self.unwritten.is_any()
+            && self.pending.load(SeqCst) == 0
+            && self.changed.load(SeqCst) <= when.changes
     }
 }
 

@@ -1,4 +1,4 @@
-//! Extended attributes of a server's files, which are read and not set: those of users, `trusted.` and `security.` (capabilities of programs). Access control lists the
+//! Extended attributes of a server's files: those of users, `trusted.` and `security.` (capabilities of programs). Access control lists the
 //! server applies itself, as on Linux without the mount's option for them.
 //!
 //! What was said is kept as long as attributes are believed, and no longer than the file's change time is the same: short values of a few names, and that there are none.
@@ -11,12 +11,15 @@ use core::mem;
 
 use sync::{SpinLock, TryVec, lock_class};
 
+use super::client::Kept;
 use super::inode::Node;
 use super::message::Ask;
+use super::remote::Change;
 use crate::device::virtio::share::DATA_HEAD;
 use crate::errno::{E2BIG, EINTR, EIO, ENODATA, EOPNOTSUPP, Result};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::inode::Inode;
+use crate::fs::vfs::operations::XattrMode;
 use crate::fs::vfs::xattr::{SIZE_MAX, is_trusted, kept_name};
 use crate::lock_order as level;
 use crate::sched::give_way;
@@ -55,6 +58,15 @@ impl Asked {
             Some(value) => out.try_extend_from_slice(value).map_err(Into::into),
             None => Err(ENODATA),
         })
+    }
+
+    /// Nothing that was said holds any more.
+    fn forget(&self) {
+        let mut answers = self.0.lock();
+        let old = mem::take(&mut answers.all);
+        answers.until = 0;
+        drop(answers);
+        drop(old);
     }
 
     /// Keeps an answer until then. Without memory it is asked for again.
@@ -138,6 +150,47 @@ fn read(node: &Node, name: &[u8], out: &mut Vec<u8>) -> Result {
         }
     }
     Ok(())
+}
+
+/// Sets the attribute. The lock of writes is held. May sleep.
+///
+/// # Errors
+/// EEXIST, ENODATA: as `mode` says. EOPNOTSUPP. Those of the server.
+pub fn set(node: &Node, inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result {
+    /// XATTR_CREATE and XATTR_REPLACE, by which the protocol's are called, too.
+    const CREATE: u32 = 1;
+    const REPLACE: u32 = 2;
+    let flags = match mode {
+        XattrMode::Any => 0,
+        XattrMode::Create => CREATE,
+        XattrMode::Replace => REPLACE,
+        XattrMode::CreateAndReplace => CREATE | REPLACE,
+    };
+    change(node, inode, name, value, flags)
+}
+
+/// Takes the attribute away, as [`set`].
+pub fn remove(node: &Node, inode: &Inode, name: &[u8]) -> Result {
+    change(node, inode, name, &[], 0)
+}
+
+fn change(node: &Node, inode: &Inode, name: &[u8], value: &[u8], flags: u32) -> Result {
+    kept_name(name)?;
+    let change: Kept = Change::begin(&[&node.remote], &[])?;
+    let said = node.fs.client.set_xattr(&node.remote.walked(), name, value, flags, &change);
+    // Also where it failed it may have been done.
+    node.make_known(|| {
+        node.xattrs.forget();
+        if said.is_ok() {
+            inode.touch_changed();
+        }
+    });
+    if said.is_err() {
+        node.doubt();
+    }
+    drop(change);
+    node.xattrs.forget();
+    said
 }
 
 /// Appends the names, a NUL after each. May sleep.

@@ -155,7 +155,7 @@ fn write_back(fd: i32, data_only: bool) -> Result<usize> {
     }
     match file.inode().kind {
         Kind::Regular | Kind::Directory => {
-            file.inode().ops.fsync(file.inode(), data_only)?;
+            file.ops().sync(&file, data_only)?;
             Ok(0)
         }
         Kind::Block => file.ops().sync_device().map(|()| 0),

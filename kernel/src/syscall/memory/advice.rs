@@ -4,7 +4,8 @@
 use super::pages;
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
-use crate::fs::file::{mapped, truncate};
+use crate::fs::file::mapped::{self, Mapped};
+use crate::fs::file::truncate;
 use crate::ipc::attach;
 use crate::memory::Space;
 use crate::memory::user::UserSlice;
@@ -158,7 +159,7 @@ fn is_mapped(space: &Space, start: usize, end: usize) -> bool {
     reached >= end
 }
 
-/// msync(2). Files live in memory, so there is nothing to write.
+/// msync(2). With MS_SYNC what was written through shared mappings goes where it lasts, of files that keep it elsewhere: of each file that is mapped there, all of it.
 pub fn sys_msync(start: usize, len: usize, flags: u32) -> Result<usize> {
     const KNOWN: u32 = abi::MS_ASYNC | abi::MS_INVALIDATE | abi::MS_SYNC;
     if flags & !KNOWN != 0
@@ -171,8 +172,30 @@ pub fn sys_msync(start: usize, len: usize, flags: u32) -> Result<usize> {
     if len > 0usize.wrapping_sub(PAGE_SIZE) {
         return Ok(0);
     }
-    process::current().space().sync(VirtAddr(start), len, flags & abi::MS_INVALIDATE != 0)?;
+    let current = process::current();
+    let space = current.space();
+    space.sync(VirtAddr(start), len, flags & abi::MS_INVALIDATE != 0)?;
+    if flags & abi::MS_SYNC != 0 {
+        write_back(space, start..start.saturating_add(len))?;
+    }
     Ok(0)
+}
+
+/// Writes the files back of which `range` shows pages that are shared.
+///
+/// # Errors
+/// The first that came.
+fn write_back(space: &Space, range: core::ops::Range<usize>) -> Result {
+    let mut written = Ok(());
+    space.for_each_mapping_in(range, &mut |mapping| {
+        let Some(object) = mapping.object.filter(|object| mapping.shared && object.is_tracked()) else {
+            return;
+        };
+        let file = object.label().and_then(|label| label.downcast_ref::<Mapped>()).and_then(Mapped::inode);
+        let said = file.map_or(Err(Errno::EIO), |inode| inode.ops.fsync(&inode, true));
+        written = written.and(said);
+    });
+    written
 }
 
 /// mincore(2).

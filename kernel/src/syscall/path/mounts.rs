@@ -170,6 +170,13 @@ pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
         }
         mount::check_expired(&found.mount, caller::uses_mount)?;
     }
+    if flags & (FORCE | EXPIRE) == 0 {
+        // What cannot be written is told to who has it open, who is not here.
+        let superblock = &found.mount.superblock;
+        if superblock.ops.sync(superblock, true) == Err(EINTR) {
+            return Err(EINTR);
+        }
+    }
     mount::unmount(&found, flags & DETACH != 0, within, caller::uses_mount)?;
     if notify::is_used() && flags & DETACH == 0 && !mount::is_mounted(&found.mount.superblock) {
         notify::unmounted(found.mount.superblock.device);

@@ -9,7 +9,7 @@ use sync::TryVec;
 
 use super::{Client, Fid, LARGE};
 use crate::device::virtio::share::Exchange;
-use crate::errno::{ENAMETOOLONG, Result};
+use crate::errno::{EINTR, EIO, ENAMETOOLONG, Result};
 use crate::fs::ninep::message::{self, Ask, HEADER, Qid, Reader, Set, Writer};
 use crate::fs::vfs::device_number::{major, minor};
 use crate::fs::vfs::inode::NewInode;
@@ -163,6 +163,56 @@ impl Client {
             message.u32(number).u64(at).u32(len as u32);
         };
         self.change_by(exchange, Ask::Write, kept, fields, |answer| message::written(answer, len))
+    }
+
+    /// Sets the extended attribute `name` of the file `from`; an empty value takes it away, as Linux's client has it. `flags`: as setxattr(2). The server does it, and says what came of it, when the
+    /// fid that it is written by is clunked.
+    ///
+    /// # Errors
+    /// E2BIG: no message has room for the value. Those of the server.
+    pub fn set_xattr(
+        self: &Arc<Self>,
+        from: &Fid,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+        kept: &Kept,
+    ) -> Result {
+        let fid = self.copy(from)?;
+        let number = fid.number();
+        let size = value.len() as u64;
+        let fields = |message: &mut Writer<'_>| {
+            message.u32(number).text(name).u64(size).u32(flags);
+        };
+        self.change(Ask::XattrCreate, kept.clone(), fields, message::done)?;
+        let mut left = value;
+        while !left.is_empty() {
+            let at = size.saturating_sub(left.len() as u64);
+            let exchange = Exchange::try_new_sent(left.len().min(self.data_most()), |room| {
+                let (now, later) = left.split_at_checked(room.len()).unwrap_or((left, &[]));
+                left = later;
+                room.iter_mut().zip(now).for_each(|(to, from)| *to = *from);
+                now.len()
+            })?;
+            let sent = exchange.sent();
+            let (_, taken) = self.write(&fid, at, exchange, kept.clone())?;
+            if taken != sent {
+                return Err(EIO);
+            }
+        }
+        let said = self.change(
+            Ask::Clunk,
+            kept.clone(),
+            |message| {
+                message.u32(number);
+            },
+            message::done,
+        );
+        // Clunked it is, whatever came of the attribute. Where there was no answer it is clunked once more.
+        if said.is_ok() || said.is_err_and(|error| error != EINTR && error != EIO) {
+            fid.refuse();
+        }
+        said
     }
 
     /// Has the server put what was written on its disk.

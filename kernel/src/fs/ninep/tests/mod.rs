@@ -1,5 +1,6 @@
 //! The whole of it against a server that a test plays (`server`): an honest one, and one that lies in every byte.
 
+mod back;
 mod requests;
 mod server;
 mod writing;
@@ -23,7 +24,11 @@ use crate::fs::vfs::superblock::SuperBlock;
 use crate::testing::{in_process, thread};
 
 fn mount(fake: &Fake) -> Result<Arc<SuperBlock>> {
-    make(&NINEP, Options::parse(b"").unwrap(), Box::new(fake.clone()))
+    mount_with(fake, b"")
+}
+
+fn mount_with(fake: &Fake, options: &[u8]) -> Result<Arc<SuperBlock>> {
+    make(&NINEP, Options::parse(options).unwrap(), Box::new(fake.clone()))
 }
 
 fn root(superblock: &SuperBlock) -> Arc<Inode> {

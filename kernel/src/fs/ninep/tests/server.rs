@@ -60,6 +60,8 @@ pub struct State {
     pub fids: BTreeMap<u32, (u64, bool)>,
     /// Fids of extended attributes.
     pub values: BTreeMap<u32, Bytes>,
+    /// Fids by which one is set: of which file, its name, its length, flags, and what was written.
+    pub new_values: BTreeMap<u32, (u64, Bytes, u64, u32, Bytes)>,
     pub asked: Vec<u8>,
     /// Bytes that can be written yet; `None`: as many as one likes.
     pub space: Option<usize>,
@@ -168,7 +170,33 @@ impl State {
         file.touch();
     }
 
+    /// Sets an attribute, or takes it away, as QEMU does when the fid is clunked.
+    fn set_value(&mut self, (path, name, len, flags, value): (u64, Bytes, u64, u32, Bytes)) -> Result<Bytes> {
+        if value.len() as u64 != len {
+            return Err(EINVAL);
+        }
+        if self.space.is_some_and(|space| space < value.len()) {
+            return Err(ENOSPC);
+        }
+        let file = self.files.get_mut(&path).ok_or(ENOENT)?;
+        let at = file.xattrs.iter().position(|(known, _)| *known == name);
+        match (at, flags, len) {
+            (None, _, 0) | (None, 2, _) => return Err(ENODATA),
+            (Some(_), 1, _) => return Err(EEXIST),
+            (Some(at), _, 0) => drop(file.xattrs.remove(at)),
+            (Some(at), ..) => file.xattrs[at].1 = value,
+            (None, ..) => file.xattrs.push((name, value)),
+        }
+        file.times[2].1 += 1;
+        Ok(Bytes::new())
+    }
+
     fn write(&mut self, fid: u32, at: usize, data: &[u8]) -> Result<usize> {
+        if let Some((.., value)) = self.new_values.get_mut(&fid) {
+            assert_eq!(value.len(), at);
+            value.extend(data);
+            return Ok(data.len());
+        }
         assert!(self.fids[&fid].1, "it is not open");
         let mut len = data.len().min(self.short_write);
         if let Some(space) = &mut self.space {
@@ -343,6 +371,13 @@ impl State {
                 let data = fields.rest().to_vec();
                 Ok((self.write(fid, at as usize, &data)? as u32).to_le_bytes().to_vec())
             }
+            32 => {
+                let (fid, name) = (fields.u32()?, fields.text()?.to_vec());
+                let (len, flags) = (fields.u64()?, fields.u32()?);
+                let (path, _) = self.file(fid)?;
+                self.new_values.insert(fid, (path, name, len, flags, Bytes::new()));
+                Ok(Bytes::new())
+            }
             22 => Ok(text(&self.file(fields.u32()?)?.1.bytes)),
             24 => {
                 let (path, file) = self.file(fields.u32()?)?;
@@ -383,6 +418,10 @@ impl State {
             120 => {
                 let fid = fields.u32()?;
                 self.paths.remove(&fid);
+                if let Some(new) = self.new_values.remove(&fid) {
+                    self.fids.remove(&fid);
+                    return self.set_value(new);
+                }
                 let known = self.fids.remove(&fid).is_some() | self.values.remove(&fid).is_some();
                 if known { Ok(Bytes::new()) } else { Err(EBADF) }
             }

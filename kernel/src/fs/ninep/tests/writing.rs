@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::vec;
 use std::vec::Vec;
 
-use super::mount;
+use super::mount_with;
 use super::server::{Fake, File, ROOT, State, pattern};
 use crate::errno::*;
 use crate::fs::caller;
@@ -18,23 +18,27 @@ use crate::fs::vfs::superblock::SuperBlock;
 use crate::testing::{Memory, in_process, syscall, thread};
 use linux_raw_sys::general as abi;
 
-struct World {
-    fake: Fake,
-    _superblock: Arc<SuperBlock>,
+pub struct World {
+    pub fake: Fake,
+    pub superblock: Arc<SuperBlock>,
+}
+
+fn enter(fake: Fake) -> World {
+    enter_with(fake, b"")
 }
 
 /// The test's process gets the tree for its root.
-fn enter(fake: Fake) -> World {
-    let superblock = mount(&fake).unwrap();
+pub fn enter_with(fake: Fake, options: &[u8]) -> World {
+    let superblock = mount_with(&fake, options).unwrap();
     let mount = mount::world(superblock.clone()).unwrap();
     let root = Path { dentry: mount.root.clone(), mount };
     let context = caller::context();
     context.set_root(root.clone()).unwrap();
     context.set_cwd(root).unwrap();
-    World { fake, _superblock: superblock }
+    World { fake, superblock }
 }
 
-fn call(number: u32, path: &str, rest: &[usize]) -> Result<usize> {
+pub fn call(number: u32, path: &str, rest: &[usize]) -> Result<usize> {
     let mut args = vec![Memory::of_str(path).address];
     args.extend(rest);
     syscall(number, &args)
@@ -45,24 +49,24 @@ fn call2(number: u32, old: &str, new: &str) -> Result<usize> {
     syscall(number, &[old.address, new.address])
 }
 
-const NEW: u32 = abi::O_CREAT | abi::O_TRUNC | abi::O_RDWR;
+pub const NEW: u32 = abi::O_CREAT | abi::O_TRUNC | abi::O_RDWR;
 
-fn open(path: &str, flags: u32) -> Result<usize> {
+pub fn open(path: &str, flags: u32) -> Result<usize> {
     call(abi::__NR_open, path, &[flags as usize, 0o640])
 }
 
-fn write(fd: usize, bytes: &[u8]) -> Result<usize> {
+pub fn write(fd: usize, bytes: &[u8]) -> Result<usize> {
     let from = Memory::of(bytes);
     syscall(abi::__NR_write, &[fd, from.address, bytes.len()])
 }
 
-fn read_at(fd: usize, at: usize, len: usize) -> Result<Vec<u8>> {
+pub fn read_at(fd: usize, at: usize, len: usize) -> Result<Vec<u8>> {
     let into = Memory::new(len.max(1));
     let n = syscall(abi::__NR_pread64, &[fd, into.address, len, at])?;
     Ok(into.bytes(n))
 }
 
-fn close(fd: usize) {
+pub fn close(fd: usize) {
     syscall(abi::__NR_close, &[fd]).unwrap();
 }
 
@@ -78,11 +82,11 @@ impl World {
         state.files.get(&file).cloned()
     }
 
-    fn bytes(&self, path: &str) -> Vec<u8> {
+    pub fn bytes(&self, path: &str) -> Vec<u8> {
         self.file(path).unwrap().bytes
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    pub fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.fake.lock());
     }
 }
@@ -467,7 +471,7 @@ fn a_server_that_gives_files_to_nobody_is_asked_once() {
 fn a_tree_that_is_only_read_is_not_written() {
     in_process(|| {
         let world = enter(Fake::new());
-        world._superblock.set_flags(1, 1);
+        world.superblock.set_flags(1, 1);
         assert_eq!(open("file", abi::O_RDWR), Err(EROFS));
         assert_eq!(open("new", NEW), Err(EROFS));
         assert_eq!(call(abi::__NR_unlink, "file", &[]), Err(EROFS));

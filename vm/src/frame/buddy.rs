@@ -65,6 +65,16 @@ pub(super) fn give_pages(mut pages: Chain) {
     }
 }
 
+/// Gives single frames to the buddies of their NUMA nodes: those of a row that have one node at once.
+pub(super) fn give_frames(frames: &[u32]) {
+    let node = |number: &u32| Frame::by_number(*number).numa_node();
+    for part in frames.chunk_by(|a, b| node(a) == node(b)) {
+        if let Some(first) = part.first() {
+            of_numa_node(node(first)).give_all(part);
+        }
+    }
+}
+
 impl Buddy {
     pub(super) fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)

@@ -5,7 +5,7 @@
 //! again.
 
 use super::chain::Chain;
-use super::{Frame, MAX_NUMA_NODES, buddy, idle};
+use super::{BATCH, Frame, MAX_NUMA_NODES, buddy, idle};
 use crate::order::FrameList;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{SpinLock, lock_class};
@@ -50,6 +50,11 @@ impl ColourLists {
         self.lists.iter().map(|l| l.free.load(Ordering::Relaxed)).sum()
     }
 
+    /// Is there enough for a block of which the host is told?
+    pub(super) fn is_worth(&self) -> bool {
+        self.free() >= 1 << buddy::HOST_ORDER
+    }
+
     /// Fills `out` from the first list at or after colour `start` that has anything; returns how many frames.
     pub(super) fn take(&self, start: usize, out: &mut [u32]) -> usize {
         for list in (0..COLOURS).map(|i| &self.lists[(start + i) % COLOURS]) {
@@ -86,20 +91,28 @@ impl ColourLists {
             }
             buddy::give_pages(surplus);
         }
-        if self.free() >= 1 << buddy::HOST_ORDER {
+        if self.is_worth() {
             idle::freed();
         }
     }
 
-    /// Gives the pages of list `n` to the buddy of its NUMA node.
+    /// Gives the pages of list `n` to the buddy of its NUMA node, a batch at a time, so that never more is in nobody's count; of what others give
+    /// meanwhile some may stay.
     pub(super) fn drain_list(&self, n: usize) {
         let Some(list) = self.lists.get(n) else { return };
-        let all = {
-            let mut held = list.chain.lock();
-            list.free.store(0, Ordering::Relaxed);
-            held.take_all()
-        };
-        buddy::give_pages(all);
+        let mut batch = [0; BATCH];
+        for _ in 0..=list.free.load(Ordering::Relaxed) {
+            let taken = {
+                let mut chain = list.chain.lock();
+                let taken = chain.pop_into(&mut batch);
+                list.free.store(chain.len() as u64, Ordering::Relaxed);
+                taken
+            };
+            if taken == 0 {
+                break;
+            }
+            buddy::give_frames(&batch[..taken]);
+        }
     }
 
     /// Gives every page to the buddy of its NUMA node, so that large blocks form.

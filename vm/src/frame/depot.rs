@@ -209,15 +209,22 @@ impl Depot {
         })
     }
 
-    /// Gives all frames to the buddies of their NUMA nodes, where large blocks form.
+    /// Gives the frames to the buddies of their NUMA nodes, where large blocks form; of what others put in meanwhile some may stay. At most a
+    /// batch is in nobody's count at a time: a depot may hold most of memory, and who asked in between would find none.
     pub(super) fn drain(&self) {
-        let mut all = self.with(|store| core::mem::replace(store, Store::EMPTY));
-        buddy::give_pages(all.pages.take_all());
-        buddy::give_pages(all.cold.take_all());
-        for (order, blocks) in all.all_blocks() {
-            while let Some(block) = blocks.pop() {
-                buddy::of_numa_node(block.numa_node()).give(block, order);
+        let rounds = 0..=self.len();
+        let mut batch = [0; BATCH];
+        for _ in rounds.clone() {
+            match self.take(&mut batch) {
+                0 => break,
+                taken => buddy::give_frames(&batch[..taken]),
             }
+        }
+        let blocks = rounds.map_while(|_| {
+            self.with(|store| store.all_blocks().find_map(|(order, blocks)| Some((blocks.pop()?, order))))
+        });
+        for (block, order) in blocks {
+            buddy::of_numa_node(block.numa_node()).give(block, order);
         }
     }
 }

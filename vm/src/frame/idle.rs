@@ -104,7 +104,7 @@ impl Ticker {
                 if taken == 0 {
                     break;
                 }
-                give(&batch[..taken]);
+                buddy::give_frames(&batch[..taken]);
                 self.moved += taken as u64;
                 if !rest() {
                     return true;
@@ -122,7 +122,7 @@ impl Ticker {
         for (node, before) in numa_nodes().zip(&mut self.listed) {
             let lists = colour::of_numa_node(node);
             let now = lists.free();
-            is_worth |= now >= 1 << buddy::HOST_ORDER;
+            is_worth |= lists.is_worth();
             if now > 0 && *before == now {
                 for n in 0..COLOURS {
                     lists.drain_list(n);
@@ -156,7 +156,9 @@ impl Ticker {
     pub fn sleep(&mut self) -> bool {
         IS_WATCHED.store(true, Ordering::SeqCst);
         // What was freed before that is seen here, under the same locks.
-        let is_idle = !has_untold() && (0..machine::cpus()).all(|cpu| !depot::of(cpu).is_worth());
+        let is_idle = !has_untold()
+            && !(0..machine::cpus()).any(|cpu| depot::of(cpu).is_worth())
+            && !numa_nodes().any(|node| colour::of_numa_node(node).is_worth());
         if !is_idle {
             IS_WATCHED.store(false, Ordering::SeqCst);
         }
@@ -177,16 +179,6 @@ fn numa_nodes() -> core::ops::Range<usize> {
 
 fn has_untold() -> bool {
     numa_nodes().any(|node| buddy::of_numa_node(node).has_untold())
-}
-
-/// Gives single frames to the buddies of their NUMA nodes: those of a row that have one node at once.
-fn give(frames: &[u32]) {
-    let node = |number: &u32| Frame::by_number(*number).numa_node();
-    for part in frames.chunk_by(|a, b| node(a) == node(b)) {
-        if let Some(first) = part.first() {
-            buddy::of_numa_node(node(first)).give_all(part);
-        }
-    }
 }
 
 /// Idle blocks that are on no list, while a device is told of them. Dropping it puts them back as they were.

@@ -169,9 +169,9 @@ pub fn give_back_if_called() {
 }
 
 /// Is there so little left that nothing should grow that no program's end gives back (files in memory)? What CPUs hold in their
-/// magazines is not counted, since another CPU cannot have it.
+/// magazines is not counted, since another CPU cannot have it; what a device is just being told of is, since it comes back at once.
 pub fn is_scarce() -> bool {
-    !more_than(reserve())
+    !more_than(reserve()) && !more_than(reserve().saturating_sub(idle::out()))
 }
 
 /// Is there more left than what [`is_scarce`] keeps, by `pages`?

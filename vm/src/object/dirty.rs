@@ -270,8 +270,9 @@ impl Object {
     pub fn write_back(&self, first: u64, end: u64, most: u64) -> Result<u64, VmError> {
         let Some(paging) = self.tracked() else { return Ok(0) };
         let (mut page, mut written, mut failed) = (first, 0u64, None);
-        while written < most {
-            let Some(run) = self.begin_run(page, end) else { break };
+        // One for all, filled where it lies: it is large for a stack.
+        let mut run = Run { first, frames: ArrayVec::new_const(), pins: ArrayVec::new_const() };
+        while written < most && self.begin_run(page, end, &mut run) {
             if run.pins.is_empty() {
                 // It is gone, or another cleans it against the rule.
                 page = run.first.saturating_add(1);
@@ -294,12 +295,15 @@ impl Object {
         failed.map_or(Ok(written), Err)
     }
 
-    /// The next dirty page of `page..end` and those that follow it, which are clean from here on unless they are written again, and which nobody can write without a fault.
-    fn begin_run(&self, page: u64, end: u64) -> Option<Run> {
-        let first = self.next_dirty(page, end.min(self.pages()))?;
+    /// `run` becomes the next dirty page of `page..end` and those that follow it, which are clean from here on unless they are written again, and which nobody can write
+    /// without a fault. False: there is none.
+    fn begin_run(&self, page: u64, end: u64, run: &mut Run) -> bool {
+        run.frames.clear();
+        run.pins.clear();
+        let Some(first) = self.next_dirty(page, end.min(self.pages())) else { return false };
+        run.first = first;
         let mut change = self.change.lock();
         let begin = || {
-            let mut run = Run { first, frames: ArrayVec::new_const(), pins: ArrayVec::new_const() };
             for page in (first..end.min(self.pages())).take(MOST as usize) {
                 let Some((frame, pin)) = self.slots.get(page).and_then(Slot::begin_clean) else { break };
                 run.frames.push(frame);
@@ -307,7 +311,8 @@ impl Object {
             }
             run
         };
-        Some(evict::clean(begin, |run| self.protect_run(run, change.held())))
+        evict::clean(begin, |run| self.protect_run(run, change.held()));
+        true
     }
 
     /// Takes the right to write the run's pages away from all who map them.

@@ -199,9 +199,13 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
             row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "")?;
         }
         OfNode::Taken => {
-            let (local, missed) = (memory.local, memory.missed);
-            put!(out, "numa_hit {local}\nnuma_miss {missed}\nnuma_foreign {}\n", memory.foreign);
-            put!(out, "interleave_hit 0\nlocal_node {local}\nother_node {missed}");
+            let hits = memory.local.saturating_add(memory.placed);
+            let missed = memory.missed.saturating_add(memory.misplaced);
+            let foreign = memory.foreign.saturating_add(memory.lacked);
+            let near = memory.local.saturating_add(memory.placed_near);
+            let other = hits.saturating_add(missed).saturating_sub(near);
+            put!(out, "numa_hit {hits}\nnuma_miss {missed}\nnuma_foreign {foreign}\n");
+            put!(out, "interleave_hit {}\nlocal_node {near}\nother_node {other}", memory.interleaved);
         }
         OfNode::FreePages => put!(out, "nr_free_pages {}", memory.free),
     }

@@ -13,7 +13,9 @@ mod budget;
 mod count;
 mod io;
 mod list;
+pub(crate) mod migrate;
 pub mod pager;
+mod policy;
 
 pub mod rmap;
 mod shed;
@@ -22,14 +24,14 @@ mod truncate;
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
-use crate::frame::{self, Frame, FrameKind};
+use crate::frame::{Frame, FrameKind};
 use crate::node::{Locked, NodeRef};
 use crate::order::Order;
 use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use once_cell::race::OnceBox;
 
 pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
@@ -70,6 +72,9 @@ pub struct Object {
     change: Mutex<(), ObjectLevel>,
     label: OnceBox<Label>,
     paging: Option<Box<Paging>>,
+    policies: policy::Policies,
+    /// Its pages are not moved (migrate.rs).
+    stays: AtomicBool,
 }
 
 /// What those who make objects want to know of one again when they meet it in a mapping. Nothing here looks into it.
@@ -107,6 +112,8 @@ impl Object {
             change: Mutex::new((), &CHANGE),
             label: OnceBox::new(),
             paging,
+            policies: policy::Policies::new(),
+            stays: AtomicBool::new(false),
         })?)
     }
 
@@ -195,7 +202,7 @@ impl Object {
         while page < end {
             let found = match self.slots.run(page) {
                 Some(run) => {
-                    let at = run.iter().position(|slot| slot.frame().is_some() == data);
+                    let at = run.iter().position(|slot| slot.holds() == data);
                     page += at.unwrap_or(run.len()) as u64;
                     at.is_some()
                 }
@@ -222,7 +229,7 @@ impl Object {
             return Err(FaultError::Bus);
         }
         self.check_scarcity(page).and_then(|()| self.bring_in(page)).map_err(|e| match e {
-            VmError::NoMemory => FaultError::NoMemory,
+            VmError::NoMemory => self.place(page).exhausted(),
             _ => FaultError::Bus,
         })?;
         if page >= self.pages() {
@@ -271,7 +278,7 @@ impl Object {
             if let Some(budget) = self.counted() {
                 budget.charge(BudgetKind::Pages, 1)?;
             }
-            let Some(new) = frame::alloc_zeroed() else {
+            let Some(new) = self.alloc_page(page) else {
                 self.give_back_pages(1);
                 return Err(VmError::NoMemory);
             };

@@ -7,7 +7,7 @@
 
 /* Those of linux/mempolicy.h. */
 enum { MPOL_DEFAULT, MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE, MPOL_LOCAL, MPOL_PREFERRED_MANY, MPOL_WEIGHTED_INTERLEAVE };
-enum { MPOL_F_RELATIVE_NODES = 1 << 14, MPOL_F_STATIC_NODES = 1 << 15 };
+enum { MPOL_F_NUMA_BALANCING = 1 << 13, MPOL_F_RELATIVE_NODES = 1 << 14, MPOL_F_STATIC_NODES = 1 << 15 };
 enum { MPOL_F_NODE = 1, MPOL_F_ADDR = 2, MPOL_F_MEMS_ALLOWED = 4 };
 enum { MPOL_MF_STRICT = 1, MPOL_MF_MOVE = 2, MPOL_MF_MOVE_ALL = 4 };
 
@@ -336,6 +336,93 @@ static void shared(void)
 	shmctl(id, IPC_RMID, 0);
 }
 
+static long move(int pid, word count, void **pages, const int *nodes, int *status, int flags)
+{
+	return syscall(SYS_move_pages, pid, count, pages, nodes, status, flags);
+}
+
+static void moving(void)
+{
+	section("moving pages");
+	char *at = mmap(0, 8 * PAGE, RW, ANON, -1, 0);
+	at[0] = 1, at[2 * PAGE] = 2;
+	volatile char zero = at[3 * PAGE];
+	(void)zero;
+	munmap(at + 7 * PAGE, PAGE);
+	SHOW(bind_to(at, 4 * PAGE, MPOL_BIND, &one, 64, MPOL_MF_STRICT));
+	SHOW(bind_to(at, 4 * PAGE, MPOL_BIND, &one, 64, MPOL_MF_MOVE));
+	SHOW(bind_to(at, 4 * PAGE, MPOL_BIND, &one, 64, MPOL_MF_MOVE | MPOL_MF_STRICT));
+	SHOW(bind_to(at, 4 * PAGE, MPOL_BIND, &one, 64, MPOL_MF_MOVE_ALL));
+	SHOW(bind_to(at, 4 * PAGE, MPOL_PREFERRED, 0, 0, MPOL_MF_STRICT));
+	SHOW(bind_to(at, 4 * PAGE, MPOL_PREFERRED, 0, 0, MPOL_MF_STRICT | MPOL_MF_MOVE));
+	SHOW(bind_to(at, 4 * PAGE, MPOL_DEFAULT, 0, 0, MPOL_MF_STRICT));
+	SHOW(bind_to(at, 4 * PAGE, MPOL_DEFAULT, 0, 0, MPOL_MF_MOVE));
+	SHOW(bind_to(at, 8 * PAGE, MPOL_BIND, &one, 64, MPOL_MF_MOVE));
+	say("  %d %d %d", at[0], at[2 * PAGE], at[3 * PAGE]);
+	void *pages[] = { at, at + PAGE, at + 2 * PAGE + 7, at + 3 * PAGE, at + 7 * PAGE, (void *)-PAGE };
+	int status[6] = { 9, 9, 9, 9, 9, 9 }, nodes[6] = { 0 }, bad[6] = { 0, 1, -1, 1024, 0, 0 };
+	SHOW(move(0, 6, pages, 0, status, 0));
+	for (int i = 0; i < 6; i++)
+		say("  page %d: %d", i, status[i]);
+	SHOW(move(0, 6, pages, nodes, status, MPOL_MF_MOVE));
+	for (int i = 0; i < 6; i++)
+		say("  page %d: %d", i, status[i]);
+	SHOW(move(getpid(), 6, pages, nodes, status, MPOL_MF_MOVE_ALL));
+	SHOW(move(0, 0, 0, 0, 0, 0));
+	SHOW(move(0, 1, pages, bad + 1, status, MPOL_MF_MOVE));
+	SHOW(move(0, 1, pages, bad + 2, status, MPOL_MF_MOVE));
+	SHOW(move(0, 1, pages, bad + 3, status, MPOL_MF_MOVE));
+	SHOW(move(0, 2, pages, bad, status, MPOL_MF_MOVE));
+	SHOW(move(0, 1, pages, nodes, status, MPOL_MF_STRICT));
+	SHOW(move(0, 1, pages, nodes, status, 8));
+	SHOW(move(0, 1, BAD, nodes, status, MPOL_MF_MOVE));
+	SHOW(move(0, 1, BAD, 0, status, 0));
+	SHOW(move(0, 1, pages, BAD, status, MPOL_MF_MOVE));
+	SHOW(move(0, 1, pages, nodes, BAD, MPOL_MF_MOVE));
+	SHOW(move(0, 1, pages, 0, 0, 0));
+	SHOW(move(1 << 23, 1, pages, 0, status, 0));
+	SHOW(move(-1, 1, pages, 0, status, 0));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, &one, &one));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, &both, &one));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, &one, &two));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, &one, &none));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, &none, &one));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, 0, &one));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, &one, 0));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, BAD, &one));
+	SHOW(syscall(SYS_migrate_pages, 0, 64, &one, BAD));
+	SHOW(syscall(SYS_migrate_pages, 0, 0, &one, &one));
+	SHOW(syscall(SYS_migrate_pages, 1 << 23, 64, &one, &one));
+	SHOW(syscall(SYS_migrate_pages, getpid(), 64, &one, &one));
+	MISSING(set(MPOL_BIND | MPOL_F_NUMA_BALANCING, &one, 64), EINVAL);
+	MISSING(bind_to(at, PAGE, MPOL_BIND | MPOL_F_NUMA_BALANCING, &one, 64, 0), EINVAL);
+	SHOW(set(MPOL_INTERLEAVE | MPOL_F_NUMA_BALANCING, &one, 64));
+	for (int mode = MPOL_DEFAULT; mode <= MPOL_WEIGHTED_INTERLEAVE; mode++)
+		SHOW(bind_to(at, PAGE, mode, mode == MPOL_DEFAULT || mode == MPOL_LOCAL ? 0 : &one, 64, 0));
+	munmap(at, 8 * PAGE);
+	set(MPOL_DEFAULT, 0, 0);
+}
+
+/* A process of another user is not to be looked into. */
+static void others(void)
+{
+	section("other users");
+	int kid = fork();
+	if (!kid) {
+		setresuid(1000, 1000, 1000);
+		void *page = (void *)1;
+		int status = 0, node = 0;
+		SHOW(move(1, 1, &page, 0, &status, 0));
+		SHOW(syscall(SYS_migrate_pages, 1, 64, &one, &one));
+		SHOW(move(0, 1, &page, &node, &status, MPOL_MF_MOVE_ALL));
+		SHOW(bind_to(0, PAGE, MPOL_BIND, &one, 64, MPOL_MF_MOVE_ALL));
+		SHOW(syscall(SYS_migrate_pages, 0, 64, &one, &both));
+		SHOW(syscall(SYS_migrate_pages, 0, 64, &one, &one));
+		_exit(0);
+	}
+	waitpid(kid, 0, 0);
+}
+
 static void *thread(void *unused)
 {
 	tell("a thread", 0);
@@ -378,6 +465,8 @@ int main(int argc, char **argv)
 	refused();
 	homes();
 	shared();
+	moving();
+	others();
 	inherited(argv);
 	return 0;
 }

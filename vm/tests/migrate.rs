@@ -22,6 +22,12 @@ fn alone() -> Alone {
     soft::requests::alone()
 }
 
+/// On a CPU of node 0, which gives back at the end what waits there.
+fn here(f: impl FnOnce()) {
+    as_cpu(10, f);
+    as_cpu(10, sync::rcu::drain);
+}
+
 fn to(node: usize) -> Migration {
     Migration { from: ANY & !(1 << node), to: Some(Target::Node(node)), shared: false }
 }
@@ -43,7 +49,7 @@ fn holds(space: &Space<Soft>, at: usize) {
 #[test]
 fn private_pages_move_and_keep_what_they_hold() {
     let _g = alone();
-    as_cpu(10, || {
+    here(|| {
         let space = space();
         let at = space.map(&anon(LEN)).unwrap().0;
         fill(&space, at);
@@ -61,7 +67,7 @@ fn private_pages_move_and_keep_what_they_hold() {
 #[test]
 fn new_pages_come_from_where_the_mapping_says_and_old_ones_go_there() {
     let _g = alone();
-    as_cpu(10, || {
+    here(|| {
         let space = space();
         let at = space.map(&anon(LEN)).unwrap().0;
         let policy = Policy::new(Mode::Interleave, Naming::Plain, 3).unwrap();
@@ -92,7 +98,7 @@ fn new_pages_come_from_where_the_mapping_says_and_old_ones_go_there() {
 #[test]
 fn what_a_child_has_too_stays_unless_all_moves() {
     let _g = alone();
-    as_cpu(10, || {
+    here(|| {
         let space = space();
         let at = space.map(&anon(LEN)).unwrap().0;
         fill(&space, at);
@@ -117,7 +123,7 @@ fn what_a_child_has_too_stays_unless_all_moves() {
 #[test]
 fn pages_of_an_object_move_for_all_who_map_it() {
     let _g = alone();
-    as_cpu(10, || {
+    here(|| {
         let (space, object) = (space(), object(LEN as u64));
         let at = space.map(&file(&object, true, LEN)).unwrap().0;
         fill(&space, at);
@@ -141,7 +147,7 @@ fn pages_of_an_object_move_for_all_who_map_it() {
 #[test]
 fn an_objects_pages_come_from_where_it_says() {
     let _g = alone();
-    as_cpu(10, || {
+    here(|| {
         let (space, object) = (space(), object(LEN as u64));
         let at = space.map(&file(&object, true, LEN)).unwrap().0;
         let bound = Policy::new(Mode::Bind, Naming::Plain, 2).unwrap();

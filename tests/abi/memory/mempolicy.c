@@ -5,7 +5,7 @@
 #include <sys/ipc.h>
 #include <sys/shm.h>
 
-/* Those of linux/mempolicy.h. */
+/* As set_mempolicy(2) has them. */
 enum { MPOL_DEFAULT, MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE, MPOL_LOCAL, MPOL_PREFERRED_MANY, MPOL_WEIGHTED_INTERLEAVE };
 enum { MPOL_F_NUMA_BALANCING = 1 << 13, MPOL_F_RELATIVE_NODES = 1 << 14, MPOL_F_STATIC_NODES = 1 << 15 };
 enum { MPOL_F_NODE = 1, MPOL_F_ADDR = 2, MPOL_F_MEMS_ALLOWED = 4 };

@@ -94,11 +94,15 @@ impl World {
 
     /// `cpu` moves the page to frame `spare`, though programs may write it.
     fn move_page(&self, cpu: u32, spare: u64) {
+        let new = page(spare, true);
         let mut locked = self.lock();
+        if locked.entry(0).is_absent() {
+            drop(locked);
+            return self.frames.put(new);
+        }
         let mark = busy::mark(cpu, || locked.entry(0));
         let old = locked.exchange(0, mark);
         drop(locked);
-        let new = page(spare, true);
         busy::copy_unwritten(|| self.flush(), || self.frames.copy(old, new));
         let mut locked = self.lock();
         if busy::is_own(locked.entry(0), cpu) {

@@ -17,7 +17,7 @@
 //! | refs.rs | (what "the only reference" means) | refs.sole, refs.put, refs.last |
 //! | share.rs | CopyBeforeWrite | share.protect, share.flush, share.flushed, share.over, share.forking, share.alone, share.count, share.old, share.copy, share.replace, share.sole |
 //! | pool.rs | PooledByFamily, FreeAfterFlush | pool.fits, pool.keep, pool.mark, pool.grace, leaf.grace, share.pooled |
-//! | evict.rs | ReadSlotUnderLeaf, RegisterBeforeMap, MatchBeforeClear | slot.fill, slot.look, slot.put, evict.begin, evict.tag, evict.register, evict.visit, evict.first, evict.named, evict.match, evict.again, evict.grace |
+//! | evict.rs | ReadSlotUnderLeaf, RegisterBeforeMap, MatchBeforeClear | slot.fill, slot.look, slot.put, evict.begin, evict.tag, evict.register, evict.visit, evict.first, evict.named, evict.match, evict.again, evict.grace, exchange.grace, slot.exchange |
 //! | busy.rs | BusyWhileFlushed | busy.unchanged, busy.others, busy.mark, busy.own, busy.quiet, busy.rights, busy.wait, mask.flush |
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test may die when memory is out.

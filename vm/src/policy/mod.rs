@@ -166,27 +166,42 @@ impl Policy {
         self.0
     }
 
-    /// Whom to ask for the page at place `page`; `task`: whose turn it is where the page has no place.
-    fn choice(self, page: Option<u64>, task: impl FnOnce() -> usize) -> Choice {
+    /// Whom to ask for the page at place `page`; None: it has no place, and nodes take turns. None as an answer: nobody but as without a policy.
+    fn choice(self, page: Option<u64>) -> Option<Choice> {
         let here = machine::node_of(machine::cpu_id()) as usize % MAX_NUMA_NODES;
-        let all = Nodes::MAX;
-        let plain = |first: usize, allowed| Choice { first, allowed, others: true, interleaves: false };
-        let Some(mode) = self.mode() else { return plain(here, all) };
         let nodes = self.nodes();
-        match mode {
-            Mode::Local => plain(here, all),
-            Mode::Preferred => plain(nodes.trailing_zeros() as usize % MAX_NUMA_NODES, all),
+        let plain = |first: usize, allowed| Choice { first, allowed, others: true, interleaves: false };
+        Some(match self.mode()? {
+            Mode::Local => return None,
+            Mode::Preferred => plain(nodes.trailing_zeros() as usize % MAX_NUMA_NODES, Nodes::MAX),
             Mode::Bind => Choice { others: false, ..plain(self.home().unwrap_or(here), nodes) },
             Mode::PreferredMany => plain(self.home().unwrap_or(here), nodes),
-            Mode::Interleave | Mode::WeightedInterleave => {
+            mode => {
                 let first = match page {
                     Some(page) if mode == Mode::Interleave => nth_of(nodes, page),
                     Some(page) => weights::nth_of(nodes, page),
-                    None => task(),
+                    None => self.turn(),
                 };
-                Choice { interleaves: true, ..plain(first, all) }
+                Choice { interleaves: true, ..plain(first, Nodes::MAX) }
             }
+        })
+    }
+
+    /// The node whose turn it is in the running task.
+    fn turn(self) -> usize {
+        let mut node = None;
+        frame::with_task_policy(&mut |task| node = Some(task.advance(self)));
+        // No program's thread runs.
+        node.unwrap_or_else(|| nth_of(self.nodes(), 0))
+    }
+
+    /// Itself, or the running task's where it is none.
+    fn in_force(self) -> Self {
+        let mut policy = self;
+        if policy.is_none() {
+            frame::with_task_policy(&mut |task| policy = task.get());
         }
+        policy
     }
 }
 
@@ -274,17 +289,14 @@ pub(crate) fn note_use() {
     }
 }
 
-/// Whom to ask for the page at place `page`: by `policy`, or the running task's where that is none.
-#[cold]
-fn choose(policy: Policy, page: Option<u64>) -> Choice {
-    let mut choice = None;
-    frame::with_task_policy(&mut |task| {
-        let policy = if policy.is_none() { task.get() } else { policy };
-        choice = Some(policy.choice(page, || task.advance(policy)));
-    });
-    // No program's thread runs.
-    choice
-        .unwrap_or_else(|| policy.choice(page, || policy.nodes().trailing_zeros() as usize % MAX_NUMA_NODES))
+/// Whom to ask for the page at place `page`: by `policy`, or the running task's where that is none. None: whoever is asked without a policy.
+#[inline]
+fn choose(policy: Policy, page: Option<u64>) -> Option<Choice> {
+    #[cold]
+    fn choose(policy: Policy, page: Option<u64>) -> Option<Choice> {
+        policy.in_force().choice(page)
+    }
+    if in_use() { choose(policy, page) } else { None }
 }
 
 /// A page of `node` and of no other, with unspecified contents.
@@ -296,7 +308,10 @@ pub(crate) fn on_node(node: usize) -> Option<OwnedFrame> {
 /// A page of zeros for the cache of a file, which goes by the running task's policy; nodes are interleaved in the order of asking.
 #[inline]
 pub(crate) fn alloc_cache_page() -> Option<OwnedFrame> {
-    if in_use() { frame::alloc_zeroed_from(&choose(Policy::NONE, None)) } else { frame::alloc_zeroed() }
+    match choose(Policy::NONE, None) {
+        Some(choice) => frame::alloc_zeroed_from(&choice),
+        None => frame::alloc_zeroed(),
+    }
 }
 
 /// Where a page of a mapping or an object comes from: the policy there is for it, and its place among the pages that are interleaved.
@@ -313,31 +328,28 @@ impl Place {
         Self { policy: Policy::NONE, page: (address >> PAGE_SHIFT) as u64 }
     }
 
-    #[cold]
-    fn choice(self) -> Choice {
-        choose(self.policy, Some(self.page))
-    }
-
     /// What it means that there is no page for it.
     #[cold]
     pub fn exhausted(self) -> FaultError {
-        let mut policy = self.policy;
-        if policy.is_none() {
-            frame::with_task_policy(&mut |task| policy = task.get());
-        }
-        let is_bound = policy.mode() == Some(Mode::Bind) && frame::has_any();
+        let is_bound = self.policy.in_force().mode() == Some(Mode::Bind) && frame::has_any();
         if is_bound { FaultError::NoneBound } else { FaultError::NoMemory }
     }
 
     /// A page with unspecified contents; None where memory is exhausted, or that of the nodes that are allowed.
     #[inline]
     pub fn alloc_dirty(self) -> Option<OwnedFrame> {
-        if in_use() { frame::alloc_dirty_from(&self.choice()) } else { frame::alloc_dirty() }
+        match choose(self.policy, Some(self.page)) {
+            Some(choice) => frame::alloc_dirty_from(&choice),
+            None => frame::alloc_dirty(),
+        }
     }
 
     /// A page of zeros. Not to be called with a leaf locked (NothingSlowUnderLeaf).
     #[inline]
     pub fn alloc_zeroed(self) -> Option<OwnedFrame> {
-        if in_use() { frame::alloc_zeroed_from(&self.choice()) } else { frame::alloc_zeroed() }
+        match choose(self.policy, Some(self.page)) {
+            Some(choice) => frame::alloc_zeroed_from(&choice),
+            None => frame::alloc_zeroed(),
+        }
     }
 }

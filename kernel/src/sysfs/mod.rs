@@ -68,6 +68,12 @@ fn make(device: u64, number: u64, leads: Leads) -> Result<Arc<Inode>> {
 
 struct Node(Leads);
 
+impl Node {
+    fn is_setting(&self) -> bool {
+        matches!(self.0, Leads::Text(text) if text.is_setting())
+    }
+}
+
 impl InodeOps for Node {
     fn size(&self, _: &Inode) -> u64 {
         if matches!(self.0, Leads::Text(_)) { SIZE } else { 0 }
@@ -118,15 +124,16 @@ impl InodeOps for Node {
     }
 
     fn refuses_writing(&self) -> Option<Errno> {
-        Some(EPERM)
+        if self.is_setting() { None } else { Some(EPERM) }
     }
 
     fn rename(&self, _: &Moving<'_>) -> Result {
         Err(EPERM)
     }
 
-    fn set_attributes(&self, _: &Inode, _: &Changes, _: Writing<'_>) -> Result {
-        Err(EPERM)
+    /// Opening a setting may ask for a size of 0.
+    fn set_attributes(&self, _: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
+        if self.is_setting() && changes.size.is_some() { Ok(()) } else { Err(EPERM) }
     }
 }
 

@@ -12,4 +12,9 @@ diff tests/boot/resources/numa.wanted "$work/told" || status=1
 # 24 pages of each of the tasks that interleave over all four, and more of those over some.
 grep interleave_hit "$work/out" | awk '{ hits[NR] = $2 }
     END { for (n = 1; n <= 4; n++) if (hits[n + 4] - hits[n] < 12) { print "node " n - 1 ": " hits[n] " to " hits[n + 4]; exit 1 } }' || status=1
+# Nodes weigh what they are told to.
+weights=/sys/kernel/mm/mempolicy/weighted_interleave
+run --sockets 2 --cpus 2 --memory 1G -- \
+    sh -c "cat $weights/node*; for w in 3 0x10 010 256 -1 x +5 '' 2; do echo \$w >$weights/node1; cat $weights/node1; done 2>&1 | grep -v node1" </dev/null
+expect weights "$(echo $out)" '1 1 3 16 8 8 8 8 5 1 2'
 exit $status

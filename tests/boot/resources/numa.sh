@@ -15,6 +15,6 @@ grep interleave_hit "$work/out" | awk '{ hits[NR] = $2 }
 # Nodes weigh what they are told to.
 weights=/sys/kernel/mm/mempolicy/weighted_interleave
 run --sockets 2 --cpus 2 --memory 1G -- \
-    sh -c "cat $weights/node*; for w in 3 0x10 010 256 -1 x +5 '' 2; do echo \$w >$weights/node1; cat $weights/node1; done 2>&1 | grep -v node1" </dev/null
+    sh -c "cat $weights/node*; for w in 3 0x10 010 256 -1 x +5 '' 2; do echo \$w >$weights/node1; cat $weights/node1; done 2>&1 | grep -v -e node1 -e sh:" </dev/null
 expect weights "$(echo $out)" '1 1 3 16 8 8 8 8 5 1 2'
 exit $status

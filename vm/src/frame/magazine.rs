@@ -49,12 +49,14 @@ struct Placed {
 }
 
 impl Placed {
-    const ZERO: Self = Self {
-        hits: AtomicU64::new(0),
-        misses: AtomicU64::new(0),
-        lacks: AtomicU64::new(0),
-        interleaved: AtomicU64::new(0),
-    };
+    const fn new() -> Self {
+        Self {
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            lacks: AtomicU64::new(0),
+            interleaved: AtomicU64::new(0),
+        }
+    }
 }
 
 /// Frames of a NUMA node that one CPU took by policies.
@@ -82,7 +84,7 @@ per_cpu! {
         refills_far: AtomicU64::new(0),
         spills: AtomicU64::new(0),
         taken: [const { AtomicU64::new(0) }; MAX_NUMA_NODES],
-        placed: [const { Placed::ZERO }; MAX_NUMA_NODES],
+        placed: [const { Placed::new() }; MAX_NUMA_NODES],
         followed: AtomicUsize::new(0),
     };
 }

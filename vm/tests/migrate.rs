@@ -175,8 +175,10 @@ fn move_while(
     let there = frame_at(&space, page).numa_node();
     let (other, once) = (space.clone(), Mutex::new(Some(meanwhile)));
     soft::on_flush(Box::new(move || {
-        if let Some(meanwhile) = once.lock().unwrap().take() {
-            meanwhile(&other, page);
+        let meanwhile = once.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            // In a read section nobody sleeps.
+            std::thread::scope(|threads| threads.spawn(|| meanwhile(&other, page)).join()).unwrap();
         }
     }));
     let mut moved = Migrated::Busy;

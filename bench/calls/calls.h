@@ -27,6 +27,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef SYS_set_mempolicy_home_node
+#define SYS_set_mempolicy_home_node 450
+#endif
 #ifndef SYS_process_mrelease
 #define SYS_process_mrelease 448
 #endif

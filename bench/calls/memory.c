@@ -146,6 +146,20 @@ static void s_two_maps(struct work *w)
 	*(uint64_t *)(w->buf + C_NOW) = (uint64_t)(uintptr_t)w->map;
 }
 
+/* In the buffer: the set of node 0 alone, a page's address. */
+#define NODES 1024
+#define PAGES 1032
+#define BOUND 2
+
+static void s_nodes(struct work *w)
+{
+	s_map(w);
+	*(uint64_t *)(w->buf + NODES) = 1;
+	*(uint64_t *)(w->buf + PAGES) = (uint64_t)(uintptr_t)w->map;
+	if (syscall(SYS_mbind, w->map + 8192, 4096, BOUND, w->buf + NODES, 64, 0))
+		wrong(w, -1);
+}
+
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 
 const struct kase memory[] = {
@@ -190,6 +204,19 @@ const struct kase memory[] = {
 	RAW("mincore-file", mincore, PT, s_file_map, MAP(0), LEN, BUF(0)),
 	RAW("remap_file_pages", remap_file_pages, PT, s_file_map, MAP(0), 4096, 0, 0, 0),
 	RAW("remap_file_pages-nonblock", remap_file_pages, PT, s_file_map, MAP(0), 4096, 0, 0, 0x10000),
+	RAW("get_mempolicy", get_mempolicy, PT, s_nodes, BUF(0), BUF(8), 64, 0, 0),
+	RAW("get_mempolicy-address", get_mempolicy, PT, s_nodes, BUF(0), BUF(8), 64, MAP(0), 2),
+	RAW("get_mempolicy-node", get_mempolicy, PT, s_nodes, BUF(0), 0, 0, MAP(0), 3),
+	RAW("get_mempolicy-allowed", get_mempolicy, PT, s_nodes, BUF(0), BUF(8), 64, 0, 4),
+	RAW("set_mempolicy", set_mempolicy, PT, s_nodes, BOUND, BUF(NODES), 64),
+	RAW("set_mempolicy-default", set_mempolicy, PT, s_nodes, 0, 0, 0),
+	RAW("mbind", mbind, PT | OT, s_nodes, MAP(0), 4096, BOUND, BUF(NODES), 64, 0),
+	RAW("mbind-strict", mbind, PT, s_nodes, MAP(0), 4096, BOUND, BUF(NODES), 64, 1),
+	RAW("mbind-move", mbind, PT, s_nodes, MAP(0), 4096, BOUND, BUF(NODES), 64, 2),
+	RAW("set_mempolicy_home_node", set_mempolicy_home_node, PT, s_nodes, MAP(8192), 4096, 0, 0),
+	RAW("move_pages", move_pages, PT, s_nodes, 0, 1, BUF(PAGES), BUF(C_ZERO), BUF(0), 2),
+	RAW("move_pages-ask", move_pages, PT, s_nodes, 0, 1, BUF(PAGES), 0, BUF(0), 0),
+	RAW("migrate_pages", migrate_pages, P, s_nodes, 0, 64, BUF(NODES), BUF(NODES)),
 	OP("mlock", mlock, PT, s_map, op_mlock),
 	OP("munlock", munlock, P, s_map, op_mlock),
 	OP("mlock2-onfault", mlock2, PT, s_map, op_mlock2),

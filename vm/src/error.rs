@@ -45,6 +45,8 @@ pub enum FaultError {
     Bus,
     /// No frame could be had.
     NoMemory,
+    /// There are frames, but none on the nodes that a policy binds the page to.
+    NoneBound,
 }
 
 impl From<AllocError> for VmError {
@@ -56,7 +58,7 @@ impl From<AllocError> for VmError {
 impl From<FaultError> for VmError {
     fn from(e: FaultError) -> Self {
         match e {
-            FaultError::NoMemory => Self::NoMemory,
+            FaultError::NoMemory | FaultError::NoneBound => Self::NoMemory,
             _ => Self::Fault,
         }
     }

@@ -25,6 +25,7 @@ pub mod object;
 mod once;
 mod op;
 pub mod order;
+pub mod policy;
 mod protocol;
 mod request;
 pub mod slab;
@@ -44,7 +45,9 @@ pub use object::{
 };
 pub use once::OnceBox;
 pub use op::lock::Lock;
+pub use op::migrate::{Migrated, Migration, Target};
 pub use op::pages::{MappedPage, PageKind};
+pub use op::policy::Coverage;
 pub use op::remap::MremapFlags;
 pub use op::report::{FutexKey, MappingInfo, Usage};
 pub use request::{Access, Advice, Backing, MapFlags, MapRequest, Prot};

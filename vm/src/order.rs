@@ -54,6 +54,8 @@ sync::lock_order! {
     level Space;
     /// An object's change of size. Under the layout where a remap keeps the size, or a page of a file is brought in.
     level Object;
+    /// From where an object's pages come. Looked at where one is made.
+    level ObjectPolicy;
 
     // Spinning locks.
 

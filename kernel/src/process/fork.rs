@@ -31,6 +31,7 @@ use sync::protocol::mask::Mask;
 use sync::rcu::{Place, RcuArc, RcuHead};
 use sync::{SpinLock, slab_arc};
 use vm::addr::VirtAddr;
+use vm::policy::TaskPolicy;
 
 /// Arguments of clone(2) and clone3(2).
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,10 +139,23 @@ fn make(request: &CloneRequest, regs: &mut UserRegs) -> Result<Pid> {
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
     let (blocked, persona) = (parent.blocked.get(), parent.personality.get());
     let attributes = parent.attributes.inherit();
+    let memory_policy = parent.memory_policy.copy();
     let comm = parent.comm_padded();
     let undo = own_undo(&parent, request)?;
-    let parts =
-        Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm, undo };
+    let parts = Parts {
+        files,
+        fs,
+        credentials,
+        space,
+        blocked,
+        persona,
+        attributes,
+        memory_policy,
+        rseq,
+        counted,
+        comm,
+        undo,
+    };
 
     let thread = if request.has(abi::CLONE_THREAD) {
         new_thread(parent.process.clone(), id, parts)?
@@ -239,6 +253,7 @@ struct Parts {
     blocked: u64,
     persona: Persona,
     attributes: Attributes,
+    memory_policy: TaskPolicy,
     rseq: rseq::Registration,
     /// For the process if it is new, else for the thread.
     counted: Option<Charge>,
@@ -316,6 +331,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         filters: seccomp::Filters::none(),
         personality: Personality::new(parts.persona),
         attributes: parts.attributes,
+        memory_policy: parts.memory_policy,
         comm: SpinLock::new(parts.comm, &COMM),
         restart: SpinLock::new((None, 0), &RESTART),
         trap: SpinLock::new(TrapRecord::default(), &TRAP),
@@ -445,9 +461,21 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     let rseq = rseq::Registration::default();
     let (credentials, persona, attributes) = (Credentials::root()?, Persona::default(), Attributes::new());
     let (blocked, counted, comm) = (0, None, [0; 16]);
-    let undo = None;
-    let parts =
-        Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm, undo };
+    let (memory_policy, undo) = (TaskPolicy::new(), None);
+    let parts = Parts {
+        files,
+        fs,
+        credentials,
+        space,
+        blocked,
+        persona,
+        attributes,
+        memory_policy,
+        rseq,
+        counted,
+        comm,
+        undo,
+    };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().push_back(thread.clone());

@@ -88,6 +88,7 @@ use ids::Id;
 use sync::protocol::mask::Mask;
 use sync::rcu::{List, Place, RcuArc, RcuHead};
 use sync::{SpinLock, lock_class, rcu};
+use vm::policy::TaskPolicy;
 
 lock_class! {
     static THREADS: LockClass = ("process threads", level::ProcessThreads);
@@ -218,6 +219,8 @@ pub struct Thread {
     pub filters: seccomp::Filters,
     pub personality: personality::Personality,
     pub(crate) attributes: Attributes,
+    /// From which NUMA nodes its memory comes.
+    pub(crate) memory_policy: TaskPolicy,
     comm: SpinLock<[u8; 16], level::ThreadState>,
     pub(crate) restart: SpinLock<(Option<Deadline>, usize), level::ThreadState>,
     /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).

@@ -110,7 +110,7 @@ impl Thread {
     }
 
     /// Its space.
-    pub(super) fn space_of(&self) -> Option<Arc<Space>> {
+    pub(crate) fn space_of(&self) -> Option<Arc<Space>> {
         self.references.space.shared()
     }
 

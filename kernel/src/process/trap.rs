@@ -65,6 +65,10 @@ fn refused(fault: &PageFault, error: FaultError) {
             super::oom::wait_for_memory();
             return;
         }
+        FaultError::NoneBound => {
+            super::oom::wait_for_nodes();
+            return;
+        }
     };
     *super::current().trap.lock() = Trap::PageFault(*fault).record();
     send::forced(info);
@@ -83,6 +87,7 @@ pub fn kernel_fault(address: usize, write: bool) -> bool {
         match space.fault(VirtAddr(address), access) {
             Ok(()) => return true,
             Err(FaultError::NoMemory) if super::oom::wait_for_memory() => {}
+            Err(FaultError::NoneBound) if super::oom::wait_for_nodes() => {}
             Err(_) => return false,
         }
     }

@@ -280,6 +280,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
         text.number(filters as u64, "\n")?;
     }
     cpus(thread, &mut text)?;
+    nodes(&mut text)?;
     let usage = used_by(thread);
     text.put("voluntary_ctxt_switches:\t")?;
     text.number(usage.voluntary, "\nnonvoluntary_ctxt_switches:\t")?;
@@ -336,24 +337,18 @@ fn cpus(thread: &Thread, text: &mut Text<'_>) -> Result {
         text.hex(shown.into(), bits.div_ceil(4), if group > 0 { "," } else { "\nCpus_allowed_list:\t" })?;
     }
     let allows = |cpu: usize| cpu < present && words.get(cpu / 64).is_some_and(|w| w >> (cpu % 64) & 1 != 0);
-    let (mut cpu, mut first) = (0, true);
-    while cpu < present {
-        if !allows(cpu) {
-            cpu += 1;
-            continue;
-        }
-        let start = cpu;
-        while allows(cpu + 1) {
-            cpu += 1;
-        }
-        text.put(if first { "" } else { "," })?;
-        text.number(start as u64, "")?;
-        if cpu > start {
-            text.put("-")?;
-            text.number(cpu as u64, "")?;
-        }
-        first = false;
-        cpu += 1;
+    text.ranges(present, allows)?;
+    text.put("\n")
+}
+
+/// The nodes that there are: no task is kept from any. As on Linux, of 1,024.
+fn nodes(text: &mut Text<'_>) -> Result {
+    let nodes = vm::policy::with_memory();
+    text.put("Mems_allowed:\t")?;
+    for _ in 1..1024 / 32 {
+        text.put("00000000,")?;
     }
+    text.hex(nodes.into(), 8, "\nMems_allowed_list:\t")?;
+    text.ranges(vm::frame::MAX_NUMA_NODES, |node| nodes >> node & 1 != 0)?;
     text.put("\n")
 }

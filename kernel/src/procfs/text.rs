@@ -33,6 +33,30 @@ impl Text<'_> {
         self.digits::<8>(n, digits, 0, end)
     }
 
+    /// Those of `0..count` that are in a set, as ranges: `0-3,5`.
+    #[expect(clippy::arithmetic_side_effects, reason = "numbers below count")]
+    pub fn ranges(&mut self, count: usize, is_in: impl Fn(usize) -> bool) -> Result {
+        let is_in = |n: usize| n < count && is_in(n);
+        let (mut n, mut separator) = (0, "");
+        while n < count {
+            let start = n;
+            while is_in(n) {
+                n += 1;
+            }
+            if n > start {
+                self.put(separator)?;
+                self.number(start as u64, "")?;
+                if n > start + 1 {
+                    self.put("-")?;
+                    self.number(n as u64 - 1, "")?;
+                }
+                separator = ",";
+            }
+            n += 1;
+        }
+        Ok(())
+    }
+
     /// The same in hexadecimal.
     pub fn hex(&mut self, n: u64, digits: usize, end: &str) -> Result {
         self.digits::<16>(n, digits, 0, end)

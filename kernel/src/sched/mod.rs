@@ -168,6 +168,15 @@ mod hooks {
     }
 
     #[unsafe(no_mangle)]
+    extern "Rust" fn __darter_task_policy(show: &mut dyn FnMut(&vm::policy::TaskPolicy)) {
+        if let Some(task) = task::try_current()
+            && let Some(thread) = &task.thread
+        {
+            show(&thread.memory_policy);
+        }
+    }
+
+    #[unsafe(no_mangle)]
     extern "Rust" fn __darter_kick(cpu: u32) {
         arch::send_reschedule(cpu);
     }

@@ -278,9 +278,9 @@ calls! {
     234 tgkill(group: Pid, tid: Pid, signal: Signal) = signal::sys_tgkill;
     235 utimes(path: Path, times: In(&TIMEVALS)) = path::sys_utimes;
     236 vserver;
-    237 mbind(address: Addr, len: Len, mode: Int(&ANY), mask: Addr, bits: Int(&ANY), flags: Int(&ANY));
-    238 set_mempolicy(mode: Int(&ANY), mask: Addr, bits: Int(&ANY));
-    239 get_mempolicy(mode: Out(&WORD), mask: Addr, bits: Int(&ANY), address: Addr, flags: Int(&ANY));
+    237 mbind(address: Addr, len: Len, mode: Options(&MPOL), mask: In(&LONG), bits: Int(&NODE_BITS), flags: Options(&MPOL_MF)) = memory::sys_mbind;
+    238 set_mempolicy(mode: Options(&MPOL), mask: In(&LONG), bits: Int(&NODE_BITS)) = memory::sys_set_mempolicy;
+    239 get_mempolicy(mode: Out(&WORD), mask: Out(&LONG), bits: Int(&NODE_BITS), address: Addr, flags: Options(&MPOL_GET)) = memory::sys_get_mempolicy;
     240 mq_open(name: Text, flags: Options(&OPEN), mode: Mode, attributes: Addr);
     241 mq_unlink(name: Text);
     242 mq_timedsend(queue: Fd(Any), message: InBytes(2), len: Size, priority: Int(&ANY), timeout: In(&TIMESPEC)) ;
@@ -298,7 +298,7 @@ calls! {
     253 inotify_init() -> InotifyFile = path::sys_inotify_init;
     254 inotify_add_watch(fd: Fd(InotifyFile), path: Path, mask: Options(&INOTIFY)) = path::sys_inotify_add_watch;
     255 inotify_rm_watch(fd: Fd(InotifyFile), watch: Int(&WATCHES)) = path::sys_inotify_rm_watch;
-    256 migrate_pages(pid: Pid, bits: Int(&ANY), from: Addr, to: Addr);
+    256 migrate_pages(pid: Pid, bits: Int(&NODE_BITS), from: In(&LONG), to: In(&LONG)) = memory::sys_migrate_pages;
     257 openat(dir: DirFd, path: Path, flags: Options(&OPEN), mode: Mode) -> Any = path::sys_openat;
     258 mkdirat(dir: DirFd, path: Path, mode: Mode) = path::sys_mkdirat;
     259 mknodat(dir: DirFd, path: Path, mode: Options(&NODE), device: Device) = path::sys_mknodat;
@@ -323,7 +323,7 @@ calls! {
     276 tee(from: Fd(Pipe), to: Fd(Pipe), len: Len, flags: Options(&SPLICE)) = file::sys_tee;
     277 sync_file_range(fd: Fd(Regular), at: Offset, len: Offset, flags: Int(&ANY)) = file::sys_sync_file_range;
     278 vmsplice(fd: Fd(Pipe), segments: InVector(2), count: Size, flags: Options(&SPLICE)) = file::sys_vmsplice;
-    279 move_pages(pid: Pid, count: Size, pages: Addr, nodes: Addr, status: Addr, flags: Int(&ANY));
+    279 move_pages(pid: Pid, count: Int(&SMALL), pages: Addr, nodes: Addr, status: Addr, flags: Options(&MOVE_PAGES)) = memory::sys_move_pages;
     280 utimensat(dir: DirFd, path: Path, times: In(&TIMESPECS), flags: Options(&AT_PATH)) = path::sys_utimensat;
         281 epoll_pwait(epoll: Fd(EpollFile), events: OutMany(&EPOLL_EVENT, 2), most: Size, timeout: Int(&WAITS), mask: In(&SIGSET), size:
         Int(&EIGHT)) = poll::sys_epoll_pwait;
@@ -417,7 +417,7 @@ calls! {
     448 process_mrelease(fd: Fd(PidFile), flags: Int(&ANY)) = process::sys_process_mrelease;
         449 futex_waitv(waiters: InMany(&FUTEX_WAITV, 1), count: Size, flags: Int(&ANY), timeout: In(&TIMESPEC), clock:
         Options(&FUTEX_CLOCKS)) = futex2::sys_futex_waitv;
-    450 set_mempolicy_home_node(address: Addr, len: Len, node: Int(&ANY), flags: Int(&ANY));
+    450 set_mempolicy_home_node(address: Addr, len: Len, node: Int(&SMALL), flags: Int(&ANY)) = memory::sys_set_mempolicy_home_node;
     451 cachestat(fd: Fd(Regular), range: In(&CACHESTAT_RANGE), to: Out(&CACHESTAT), flags: Int(&ANY)) = file::sys_cachestat;
     452 fchmodat2(dir: DirFd, path: Path, mode: Mode, flags: Options(&AT_PATH)) = path::sys_fchmodat2;
     453 map_shadow_stack(address: Addr, len: Len, flags: Int(&ANY)) -> Memory;

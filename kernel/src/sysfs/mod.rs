@@ -4,7 +4,7 @@
 //! * `texts` what the files say
 //!
 //! Nothing is kept: a lookup makes an inode for the moment, as in procfs, and an open file makes its text when it is read. Nothing changes while the
-//! machine runs, and nothing can be written.
+//! machine runs but what is counted, and nothing can be written but the weights of nodes.
 //!
 //! No locks.
 #![forbid(unsafe_code)]
@@ -55,7 +55,7 @@ fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>>
 fn kind_of(leads: &Leads) -> (Kind, u32) {
     match leads {
         Leads::Folder(_) => (Kind::Directory, 0o755),
-        Leads::Text(_) => (Kind::Regular, 0o444),
+        Leads::Text(text) => (Kind::Regular, if text.is_setting() { 0o644 } else { 0o444 }),
         Leads::Link(_) => (Kind::Symlink, 0o777),
     }
 }
@@ -67,6 +67,12 @@ fn make(device: u64, number: u64, leads: Leads) -> Result<Arc<Inode>> {
 }
 
 struct Node(Leads);
+
+impl Node {
+    fn is_setting(&self) -> bool {
+        matches!(self.0, Leads::Text(text) if text.is_setting())
+    }
+}
 
 impl InodeOps for Node {
     fn size(&self, _: &Inode) -> u64 {
@@ -107,22 +113,27 @@ impl InodeOps for Node {
     fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
         match self.0 {
             // Whoever it is: nothing here takes what is written.
-            Leads::Text(_) if flags.writes() || flags.contains(OpenFlags::TRUNCATE) => Err(EACCES),
+            Leads::Text(text)
+                if !text.is_setting() && (flags.writes() || flags.contains(OpenFlags::TRUNCATE)) =>
+            {
+                Err(EACCES)
+            }
             Leads::Text(text) => TextFile::open(Shown(text)).map(Some),
             _ => Ok(None),
         }
     }
 
     fn refuses_writing(&self) -> Option<Errno> {
-        Some(EPERM)
+        if self.is_setting() { None } else { Some(EPERM) }
     }
 
     fn rename(&self, _: &Moving<'_>) -> Result {
         Err(EPERM)
     }
 
-    fn set_attributes(&self, _: &Inode, _: &Changes, _: Writing<'_>) -> Result {
-        Err(EPERM)
+    /// Opening a setting may ask for a size of 0.
+    fn set_attributes(&self, _: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
+        if self.is_setting() && changes.size.is_some() { Ok(()) } else { Err(EPERM) }
     }
 }
 
@@ -130,7 +141,11 @@ struct Shown(Text);
 
 impl Source for Shown {
     fn manner(&self) -> Manner {
-        Manner::Lines
+        if self.0.is_setting() { Manner::WritableLines } else { Manner::Lines }
+    }
+
+    fn write(&self, data: &[u8]) -> Result {
+        self.0.set(data)
     }
 
     fn text(&self, out: &mut Vec<u8>) -> Result {

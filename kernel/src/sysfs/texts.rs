@@ -10,8 +10,9 @@ use sync::machine;
 use crate::arch;
 use crate::arch::seat::{CacheKind, Seat};
 use crate::device::virtio::disk::{SECTOR, WINDOW};
-use crate::errno::{ENOMEM, Result};
+use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::block;
+use vm::policy;
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(Out($out), $($arg)*).map_err(|_| ENOMEM)? };
@@ -97,6 +98,8 @@ pub enum Text {
     Cache(OfCache, u32, u32),
     Node(OfNode, u32),
     Disk(OfDisk, u32),
+    /// Pages in a row that a node gets (`vm::policy`). It can be written.
+    Weight(u32),
 }
 
 impl Set {
@@ -160,6 +163,34 @@ impl Set {
 }
 
 impl Text {
+    /// May it be changed?
+    pub fn is_setting(self) -> bool {
+        matches!(self, Text::Weight(_))
+    }
+
+    /// Takes `data` as what it says from now on.
+    ///
+    /// # Errors
+    /// EINVAL: it means nothing there.
+    pub fn set(self, data: &[u8]) -> Result {
+        let Text::Weight(node) = self else { return Err(EINVAL) };
+        let text = core::str::from_utf8(data).map_err(|_| EINVAL)?;
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        // As Linux takes numbers: nothing and 0 are the default.
+        let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(rest) => (rest, 16),
+            None if text.len() > 1 && text.starts_with('0') => (text, 8),
+            None => (text.strip_prefix('+').unwrap_or(text), 10),
+        };
+        let weight = match text {
+            "" => 0,
+            _ if digits.starts_with('+') => return Err(EINVAL),
+            _ => u8::from_str_radix(digits, radix).map_err(|_| EINVAL)?,
+        };
+        policy::set_weight(node as usize, weight);
+        Ok(())
+    }
+
     pub fn write(self, out: &mut Vec<u8>) -> Result {
         match self {
             Text::Nothing => {}
@@ -176,6 +207,7 @@ impl Text {
             Text::Cache(of, cpu, n) => of_cache(of, cpu, n, out)?,
             Text::Disk(of, n) => of_disk(of, n, out)?,
             Text::Node(of, node) => of_node(of, node, out)?,
+            Text::Weight(node) => put!(out, "{}", policy::weight_of(node as usize)),
         }
         Ok(())
     }
@@ -199,9 +231,13 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
             row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "")?;
         }
         OfNode::Taken => {
-            let (local, missed) = (memory.local, memory.missed);
-            put!(out, "numa_hit {local}\nnuma_miss {missed}\nnuma_foreign {}\n", memory.foreign);
-            put!(out, "interleave_hit 0\nlocal_node {local}\nother_node {missed}");
+            let hits = memory.local.saturating_add(memory.placed);
+            let missed = memory.missed.saturating_add(memory.misplaced);
+            let foreign = memory.foreign.saturating_add(memory.lacked);
+            let near = memory.local.saturating_add(memory.placed_near);
+            let other = hits.saturating_add(missed).saturating_sub(near);
+            put!(out, "numa_hit {hits}\nnuma_miss {missed}\nnuma_foreign {foreign}\n");
+            put!(out, "interleave_hit {}\nlocal_node {near}\nother_node {other}", memory.interleaved);
         }
         OfNode::FreePages => put!(out, "nr_free_pages {}", memory.free),
     }

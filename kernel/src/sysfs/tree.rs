@@ -41,6 +41,11 @@ pub enum Folder {
     /// Whatever a disk is part of, or is made of: nothing.
     Holders(u32),
     Slaves(u32),
+    /// How the kernel gives out memory: pages in a row that nodes get where a policy weighs them.
+    Kernel,
+    Memory,
+    Policies,
+    Weights,
 }
 
 /// A link between a CPU and its node, or to a disk.
@@ -230,6 +235,13 @@ impl Folder {
                 names.folder("block", Folder::Block);
                 names.folder("dev", Folder::Dev);
                 names.folder("devices", Folder::Devices);
+                names.folder("kernel", Folder::Kernel);
+            }
+            Folder::Kernel => names.folder("mm", Folder::Memory),
+            Folder::Memory => names.folder("mempolicy", Folder::Policies),
+            Folder::Policies => names.folder("weighted_interleave", Folder::Weights),
+            Folder::Weights => {
+                (0..machine::nodes()).for_each(|n| names.numbered(b"node", n, Leads::Text(Text::Weight(n))))
             }
             Folder::Devices => {
                 names.folder("system", Folder::System);
@@ -348,6 +360,10 @@ impl Folder {
             Folder::VirtioBlock(disk) => (15, disk, 0),
             Folder::Disk(disk) => (16, disk, 0),
             Folder::DiskQueue(disk) => (17, disk, 0),
+            Folder::Kernel => (23, 0, 0),
+            Folder::Memory => (24, 0, 0),
+            Folder::Policies => (25, 0, 0),
+            Folder::Weights => (26, 0, 0),
             Folder::Holders(disk) => (18, disk, 0),
             Folder::Slaves(disk) => (19, disk, 0),
             Folder::Smt => (20, 0, 0),

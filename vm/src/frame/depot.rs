@@ -82,6 +82,14 @@ pub(super) fn take_elsewhere(out: &mut [u32]) -> usize {
     pages.or_else(|| in_turn.find_map(|cpu| of(cpu).split(out))).unwrap_or(0)
 }
 
+/// Fills `out` from the depots of the CPUs of NUMA node `node`: with single frames, else with those of a block. Says how many; a few may be of another node.
+#[cold]
+pub(super) fn take_of_node(node: usize, out: &mut [u32]) -> usize {
+    let all = || (0..machine::cpus()).filter(|cpu| machine::node_of(*cpu) as usize == node);
+    let pages = all().map(|cpu| of(cpu).take(out)).find(|taken| *taken > 0);
+    pages.or_else(|| all().find_map(|cpu| of(cpu).split(out))).unwrap_or(0)
+}
+
 impl Store {
     const EMPTY: Self = Store {
         pages: Chain::EMPTY,

@@ -6,6 +6,7 @@ extern crate std;
 
 use super::{Frame, FrameKind};
 use crate::addr::{PAGE_SIZE, PhysAddr};
+use crate::policy::TaskPolicy;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
@@ -98,6 +99,16 @@ fn arena(at: PhysAddr, len: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 extern "Rust" fn __darter_direct_map_base() -> usize {
     DIRECT_MAP.load(Ordering::Relaxed)
+}
+
+std::thread_local! {
+    /// The policy of this thread, which a test takes for a task.
+    pub static TASK_POLICY: TaskPolicy = const { TaskPolicy::new() };
+}
+
+#[unsafe(no_mangle)]
+extern "Rust" fn __darter_task_policy(show: &mut dyn FnMut(&TaskPolicy)) {
+    TASK_POLICY.with(|policy| show(policy));
 }
 
 #[unsafe(no_mangle)]

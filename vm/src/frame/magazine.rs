@@ -7,6 +7,7 @@
 use super::chain::Chain;
 use super::colour::{self, COLOURS};
 use super::{BATCH, Frame, MAX_NUMA_NODES, buddy, depot};
+use crate::policy::Choice;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sync::machine;
@@ -16,6 +17,8 @@ use sync::per_cpu;
 const CAPACITY: usize = 128;
 /// Frames of another NUMA node that wait before they go home together.
 const FAR_BATCH: usize = 32;
+/// Frames of one NUMA node that are taken beforehand where a policy asks for them.
+pub(super) const AHEAD: usize = FAR_BATCH / 2;
 
 #[repr(align(64))]
 struct Magazine {
@@ -28,8 +31,41 @@ struct Magazine {
     spills: AtomicU64,
     /// Frames that came from each NUMA node's lists.
     taken: [AtomicU64; MAX_NUMA_NODES],
+    placed: [Placed; MAX_NUMA_NODES],
     /// The last call to give back that this CPU has followed.
     followed: AtomicUsize,
+}
+
+/// Frames that a policy chose the NUMA node of.
+struct Placed {
+    /// It was the one that was wanted.
+    hits: AtomicU64,
+    /// Another one was wanted.
+    misses: AtomicU64,
+    /// It was wanted, and another one taken.
+    lacks: AtomicU64,
+    /// Of the hits those by interleaving.
+    interleaved: AtomicU64,
+}
+
+impl Placed {
+    const fn new() -> Self {
+        Self {
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            lacks: AtomicU64::new(0),
+            interleaved: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Frames of a NUMA node that one CPU took by policies.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PlacedCounts {
+    pub hits: u64,
+    pub misses: u64,
+    pub lacks: u64,
+    pub interleaved: u64,
 }
 
 // SAFETY: the cells are touched by the owning CPU alone (see the head of the file); the rest is atomic.
@@ -48,6 +84,7 @@ per_cpu! {
         refills_far: AtomicU64::new(0),
         spills: AtomicU64::new(0),
         taken: [const { AtomicU64::new(0) }; MAX_NUMA_NODES],
+        placed: [const { Placed::new() }; MAX_NUMA_NODES],
         followed: AtomicUsize::new(0),
     };
 }
@@ -80,6 +117,47 @@ pub fn counts_of(cpu: machine::CpuId) -> CpuFrameCounts {
 /// Frames that `cpu` has taken from the lists of NUMA node `n`.
 pub(super) fn taken_from(cpu: machine::CpuId, n: usize) -> u64 {
     MAGAZINE.of(cpu).taken.get(n).map_or(0, |taken| taken.load(Ordering::Relaxed))
+}
+
+/// What `cpu` took of NUMA node `n` because policies said so.
+pub(super) fn placed_from(cpu: machine::CpuId, n: usize) -> PlacedCounts {
+    let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    MAGAZINE.of(cpu).placed.get(n).map_or_else(PlacedCounts::default, |placed| PlacedCounts {
+        hits: load(&placed.hits),
+        misses: load(&placed.misses),
+        lacks: load(&placed.lacks),
+        interleaved: load(&placed.interleaved),
+    })
+}
+
+/// Counts a frame of NUMA node `node` that was taken by `choice`.
+pub(super) fn count_placed(node: usize, choice: &Choice) {
+    let placed = &MAGAZINE.this().placed;
+    let (node, wanted) = (node % MAX_NUMA_NODES, choice.wanted());
+    if node == wanted {
+        bump(&placed[node].hits);
+        if choice.interleaves {
+            bump(&placed[node].interleaved);
+        }
+    } else {
+        bump(&placed[node].misses);
+        bump(&placed[wanted].lacks);
+    }
+}
+
+/// Takes a frame of NUMA node `node` that waits on this CPU for its way home, or was taken beforehand; its contents are unspecified.
+pub(super) fn take_far(node: usize) -> Option<&'static Frame> {
+    let m = MAGAZINE.this();
+    // SAFETY: this CPU's magazine; the borrow ends before anything else touches it.
+    let frame = unsafe { (&mut *m.far.get())[node % MAX_NUMA_NODES].pop() }?;
+    m.far_len.store(m.far_len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    frame.mark_taken();
+    Some(frame)
+}
+
+/// Keeps a free frame for [`take_far`].
+pub(super) fn put_far(frame: &'static Frame) {
+    give_far(MAGAZINE.this(), frame);
 }
 
 pub(super) fn cached_everywhere() -> u64 {

@@ -40,6 +40,7 @@ mod magazine;
 mod meta;
 mod owned;
 pub(crate) mod pin;
+mod placed;
 pub mod poison;
 mod report;
 
@@ -55,11 +56,13 @@ pub use evicted::{Evicted, EvictedFrames};
 pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
+pub(crate) use owned::{alloc_dirty_from, alloc_zeroed_from};
 pub use pin::Pin;
 pub use report::{NumaNode, numa_node};
 
 use crate::addr::{PAGE_SIZE, PhysAddr};
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::policy::{Nodes, TaskPolicy};
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use sync::machine;
 
 /// NUMA nodes that the allocator tells apart.
@@ -81,6 +84,8 @@ unsafe extern "Rust" {
     fn __darter_copy_page(to: *mut u8, from: *const u8);
     /// Copies `len` bytes that others may read and write meanwhile, by instructions that the compiler knows nothing of.
     fn __darter_copy_bytes(to: *mut u8, from: *const u8, len: usize);
+    /// Shows the running task's policy; does nothing where no program's thread runs.
+    safe fn __darter_task_policy(show: &mut dyn FnMut(&TaskPolicy));
 }
 
 static ZERO: AtomicPtr<Frame> = AtomicPtr::new(core::ptr::null_mut());
@@ -88,6 +93,8 @@ static TOTAL: AtomicU64 = AtomicU64::new(0);
 /// NUMA nodes that have memory, and those before them.
 static TOTAL_OF: [AtomicU64; MAX_NUMA_NODES] = [const { AtomicU64::new(0) }; MAX_NUMA_NODES];
 static NUMA_NODES: AtomicUsize = AtomicUsize::new(0);
+/// Those that have memory, a bit each.
+static WITH_MEMORY: AtomicU16 = AtomicU16::new(0);
 
 /// Hands the pages of `start..end`, which lie on NUMA node `numa_node`, to the allocator. Part pages at the ends are left out.
 ///
@@ -108,6 +115,7 @@ pub unsafe fn add_region(start: PhysAddr, end: PhysAddr, numa_node: u32) {
     NUMA_NODES.fetch_max(numa_node + 1, Ordering::Relaxed);
     TOTAL.fetch_add(last - first, Ordering::Relaxed);
     TOTAL_OF[numa_node].fetch_add(last - first, Ordering::Relaxed);
+    WITH_MEMORY.fetch_or(1 << numa_node, Ordering::Relaxed);
     #[cfg(all(debug_assertions, target_os = "none"))]
     census::add(first as u32, last as u32);
 }
@@ -133,6 +141,16 @@ pub fn zero_frame() -> &'static Frame {
 /// Pages that the allocator was given.
 pub fn total_frames() -> u64 {
     TOTAL.load(Ordering::Relaxed)
+}
+
+/// The NUMA nodes that have memory.
+pub(crate) fn nodes_with_memory() -> Nodes {
+    WITH_MEMORY.load(Ordering::Relaxed)
+}
+
+/// Shows the running task's policy, if a program's thread runs.
+pub(crate) fn with_task_policy(show: &mut dyn FnMut(&TaskPolicy)) {
+    __darter_task_policy(show);
 }
 
 /// Pages free now: a sum over CPUs and NUMA nodes, exact when nothing allocates meanwhile.

@@ -1,7 +1,8 @@
 //! Ownership of one frame as a type, and the two calls that everybody uses.
 
-use super::{Frame, FrameKind, magazine, zero};
+use super::{Frame, FrameKind, magazine, placed, zero};
 use crate::addr::{PAGE_SIZE, PhysAddr};
+use crate::policy::Choice;
 
 /// One page that nobody else refers to. Dropping it gives the frame back to this CPU's magazine.
 #[derive(Debug)]
@@ -40,6 +41,23 @@ pub fn alloc_zeroed() -> Option<OwnedFrame> {
     // SAFETY: just taken, so this is the only reference.
     unsafe { zero(frame) };
     Some(OwnedFrame(frame))
+}
+
+/// As [`alloc_dirty`], from the nodes of `choice`; None when those that are allowed have nothing left.
+#[cold]
+pub(crate) fn alloc_dirty_from(choice: &Choice) -> Option<OwnedFrame> {
+    #[cfg(not(target_os = "none"))]
+    sync::heap::hosted::allowed().ok()?;
+    placed::take(choice).map(OwnedFrame)
+}
+
+/// As [`alloc_zeroed`], from the nodes of `choice`.
+#[cold]
+pub(crate) fn alloc_zeroed_from(choice: &Choice) -> Option<OwnedFrame> {
+    let page = alloc_dirty_from(choice)?;
+    // SAFETY: just taken, so this is the only reference.
+    unsafe { zero(page.0) };
+    Some(page)
 }
 
 /// Drops one reference to `frame` and frees it if that was the last.

@@ -20,6 +20,14 @@ pub struct NumaNode {
     pub local: u64,
     pub missed: u64,
     pub foreign: u64,
+    /// Pages that a policy took from it because it was wanted, or because another was; and that it was wanted for, and another taken. Those by interleaving are
+    /// among the first.
+    pub placed: u64,
+    pub misplaced: u64,
+    pub lacked: u64,
+    pub interleaved: u64,
+    /// Of `placed` and `misplaced`, those that CPUs of the node took.
+    pub placed_near: u64,
 }
 
 /// None: there is no such node, or it has no memory.
@@ -33,17 +41,26 @@ pub fn numa_node(number: u32) -> Option<NumaNode> {
     let last = NUMA_NODES.load(Relaxed).saturating_sub(1);
     let own = (0..machine::cpus()).filter(|cpu| (machine::node_of(*cpu) as usize).min(last) == place);
     let kept: u64 = own.map(|cpu| magazine::counts_of(cpu).cached).sum();
-    let (mut local, mut missed, mut foreign) = (0, 0, 0);
+    let mut told = NumaNode { total, blocks, ..NumaNode::default() };
     for cpu in 0..machine::cpus() {
         let home = machine::node_of(cpu) as usize;
         let taken = magazine::taken_from(cpu, place);
         if home == place {
-            local += taken;
-            foreign += (0..=last).filter(|n| *n != place).map(|n| magazine::taken_from(cpu, n)).sum::<u64>();
+            told.local += taken;
+            told.foreign +=
+                (0..=last).filter(|n| *n != place).map(|n| magazine::taken_from(cpu, n)).sum::<u64>();
         } else {
-            missed += taken;
+            told.missed += taken;
+        }
+        let placed = magazine::placed_from(cpu, place);
+        told.placed += placed.hits;
+        told.misplaced += placed.misses;
+        told.lacked += placed.lacks;
+        told.interleaved += placed.interleaved;
+        if home == place {
+            told.placed_near += placed.hits + placed.misses;
         }
     }
-    let free = (buddy.free() + apart + kept).min(total);
-    Some(NumaNode { total, free, blocks, local, missed, foreign })
+    told.free = (buddy.free() + apart + kept).min(total);
+    Some(told)
 }

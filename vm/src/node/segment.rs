@@ -8,8 +8,9 @@
 //! outside the lock: every operation here needs at most [`SegmentList::ROOM`] more places.
 #![forbid(unsafe_code)]
 
-use crate::addr::ENTRIES;
+use crate::addr::{ENTRIES, PAGE_SHIFT};
 use crate::object::{ObjectRef, Pages};
+use crate::policy::{Place, Policy};
 use crate::request::Prot;
 use crate::small::SmallList;
 use alloc::vec::Vec;
@@ -56,6 +57,8 @@ bitflags! {
 pub struct MappingAttrs {
     pub prot: Prot,
     pub flags: SegFlags,
+    /// Where new pages come from (mbind).
+    pub policy: Policy,
     /// None: private anonymous memory.
     pub object: Option<ObjectRef>,
     /// Page of the object at the run's first entry; without an object 0, or the number of a claim (op/fresh.rs).
@@ -65,14 +68,14 @@ pub struct MappingAttrs {
 impl MappingAttrs {
     /// Inaccessible, private, no object.
     pub const fn nothing() -> Self {
-        Self { prot: Prot::empty(), flags: SegFlags::empty(), object: None, offset: 0 }
+        Self { prot: Prot::empty(), flags: SegFlags::empty(), policy: Policy::NONE, object: None, offset: 0 }
     }
 
     /// The same, `pages` further on.
     #[inline]
     pub fn advanced(&self, pages: u64) -> Self {
         let offset = self.offset + if self.object.is_some() { pages } else { 0 };
-        Self { prot: self.prot, flags: self.flags, object: self.object.clone(), offset }
+        Self { prot: self.prot, flags: self.flags, policy: self.policy, object: self.object.clone(), offset }
     }
 
     /// Is `next`, `pages` further on, a continuation of this?
@@ -84,6 +87,7 @@ impl MappingAttrs {
     pub fn continued_within(&self, next: &MappingAttrs, skipped: u64, pages: u64) -> bool {
         self.prot == next.prot
             && self.flags == next.flags
+            && self.policy == next.policy
             && match (&self.object, &next.object) {
                 (None, None) => self.offset == next.offset,
                 (Some(a), Some(b)) => ObjectRef::ptr_eq(a, b) && self.offset + pages == next.offset + skipped,
@@ -132,6 +136,8 @@ pub struct Segment {
     pub attrs: MappingAttrs,
 }
 
+const _: () = assert!(size_of::<Segment>() <= 32, "four lie in each node");
+
 impl Segment {
     /// The object that a leaf's segment shows, and which pages of it.
     #[inline]
@@ -145,6 +151,16 @@ impl Segment {
     pub fn object_page(&self, index: u16) -> Option<(&ObjectRef, u64)> {
         let object = self.attrs.object.as_ref()?;
         Some((object, self.attrs.offset + u64::from(index - self.start)))
+    }
+
+    /// Where a page for entry `index` of a leaf comes from; `address` is the entry's.
+    #[inline]
+    pub(crate) fn place(&self, index: u16, address: usize) -> Place {
+        let page = match &self.attrs.object {
+            Some(_) => self.attrs.offset + u64::from(index - self.start),
+            None => (address >> PAGE_SHIFT) as u64,
+        };
+        Place { policy: self.attrs.policy, page }
     }
 
     /// Does entry `index` of a leaf show what `mapping` shows `pages` after its start, whatever rights there are by now?
@@ -168,6 +184,7 @@ impl Segment {
             && self.end == other.end
             && mine.prot == theirs.prot
             && mine.flags == theirs.flags.difference(SegFlags::OF_PARENT)
+            && mine.policy == theirs.policy
             && mine.offset == theirs.offset
             && match (&mine.object, &theirs.object) {
                 (None, None) => true,

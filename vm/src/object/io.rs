@@ -100,6 +100,9 @@ impl Object {
                         Err(error) => return Err(error),
                     }
                 }
+                if pinned.is_none() && self.waited_for(page) {
+                    continue;
+                }
                 let bytes = pinned.as_ref().map_or(SharedBytes::zeros(), Pin::bytes);
                 taken += bytes.get(start + taken..start + n).map_or(0, |bytes| to.put(bytes)).min(n - taken);
             } else {
@@ -185,6 +188,15 @@ impl Object {
         let rcu = rcu::read();
         let bytes = self.slots.get(page).and_then(|slot| slot.bytes(&rcu));
         bytes.map_or(0, |mut bytes| bytes.get_mut(part).map_or(0, |bytes| from.take_now(bytes)))
+    }
+
+    /// Waits if `page` is on its way to another place, or away; says whether it did. May sleep.
+    fn waited_for(&self, page: u64) -> bool {
+        let is_tagged = self.slots.get(page).is_some_and(|slot| slot.tagged().is_some());
+        if is_tagged {
+            drop(self.change.lock());
+        }
+        is_tagged
     }
 
     pub(super) fn pinned(&self, page: u64) -> Option<Pin> {

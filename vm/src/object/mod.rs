@@ -14,7 +14,9 @@ mod count;
 mod dirty;
 mod io;
 mod list;
+pub(crate) mod migrate;
 pub mod pager;
+mod policy;
 
 pub mod rmap;
 mod shed;
@@ -23,14 +25,14 @@ mod truncate;
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
-use crate::frame::{self, Frame, FrameKind};
+use crate::frame::{Frame, FrameKind};
 use crate::node::{Locked, NodeRef};
 use crate::order::Order;
 use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use once_cell::race::OnceBox;
 
 pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
@@ -71,6 +73,9 @@ pub struct Object {
     change: Mutex<(), ObjectLevel>,
     label: OnceBox<Label>,
     paging: Option<Box<Paging>>,
+    policies: policy::Policies,
+    /// Its pages are not moved (migrate.rs).
+    stays: AtomicBool,
 }
 
 /// What those who make objects want to know of one again when they meet it in a mapping. Nothing here looks into it.
@@ -108,6 +113,8 @@ impl Object {
             change: Mutex::new((), &CHANGE),
             label: OnceBox::new(),
             paging,
+            policies: policy::Policies::new(),
+            stays: AtomicBool::new(false),
         })?)
     }
 
@@ -196,7 +203,7 @@ impl Object {
         while page < end {
             let found = match self.slots.run(page) {
                 Some(run) => {
-                    let at = run.iter().position(|slot| slot.frame().is_some() == data);
+                    let at = run.iter().position(|slot| slot.holds() == data);
                     page += at.unwrap_or(run.len()) as u64;
                     at.is_some()
                 }
@@ -223,7 +230,7 @@ impl Object {
             return Err(FaultError::Bus);
         }
         self.check_scarcity(page).and_then(|()| self.bring_in(page)).map_err(|e| match e {
-            VmError::NoMemory => FaultError::NoMemory,
+            VmError::NoMemory => self.place(page).exhausted(),
             _ => FaultError::Bus,
         })?;
         if page >= self.pages() {
@@ -272,7 +279,7 @@ impl Object {
             if let Some(budget) = self.counted() {
                 budget.charge(BudgetKind::Pages, 1)?;
             }
-            let Some(new) = frame::alloc_zeroed() else {
+            let Some(new) = self.alloc_page(page) else {
                 self.give_back_pages(1);
                 return Err(VmError::NoMemory);
             };

@@ -20,6 +20,7 @@ use super::{BudgetKind, BudgetRef, Object, ObjectOwner, count};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{self, FrameKind, OwnedFrame, Pin};
+use crate::policy;
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::sync::atomic::{
@@ -298,7 +299,7 @@ impl Object {
                 return Ok(true);
             }
             // The source is shorter than it was said to be.
-            frames.push(frame::alloc_zeroed().ok_or(VmError::NoMemory)?);
+            frames.push(policy::alloc_cache_page().ok_or(VmError::NoMemory)?);
         }
         paging.next.store(page + frames.len() as u64, Relaxed);
         paging.is_fresh.store(true, Relaxed);

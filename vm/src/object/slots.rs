@@ -116,6 +116,28 @@ impl Slot {
         self.0.tagged()
     }
 
+    /// Is there a frame, though it may be on its way to another place, or away?
+    pub fn holds(&self) -> bool {
+        self.frame().is_some() || self.tagged().is_some()
+    }
+
+    /// The frame of a tagged slot stays after all.
+    pub fn untag(&self) {
+        self.0.untag();
+    }
+
+    /// Puts `new` in the place of a tagged frame, which goes when what is returned is dropped. None, and `new` is given back: the slot is not tagged.
+    ///
+    /// # Safety
+    /// That of [`Self::take_tagged`].
+    pub unsafe fn exchange_tagged(&self, new: OwnedFrame) -> Option<Evicted> {
+        let old = self.0.exchange_tagged(new.addr())?;
+        // The one reference is the slot's now.
+        new.into_frame();
+        // SAFETY: the slot's reference, which went with the exchange; the rest is the caller's promise.
+        Some(unsafe { Evicted::new(Frame::of(old)) })
+    }
+
     /// Empties a tagged slot.
     ///
     /// # Safety

@@ -110,23 +110,8 @@ impl Object {
     /// may show some of them is visited once, however many pages there are. Gives way; what has begun is made whole, whatever signal has come.
     pub(super) fn evict(&self, first: u64, end: u64, what: Gone, change: &mut Held<'_, ObjectLevel>) {
         let visit = |tagged: &u64| {
-            if first >= end || (*tagged == 0 && !what.copies) || self.leaves.is_empty(change) {
-                return;
-            }
-            let (mut reached, mut done) = (Reached::default(), false);
-            while !done {
-                let rcu = rcu::read();
-                done = self.leaves.visit(
-                    Pages::new(first, end),
-                    &mut reached,
-                    &rcu,
-                    change,
-                    |leaf, ops, held| {
-                        self.clear_leaf(leaf, ops, first..end, what.copies, held, &rcu);
-                    },
-                );
-                drop(rcu);
-                let _ = give_way();
+            if first < end && (*tagged > 0 || what.copies) {
+                self.clear_everywhere(first..end, what.copies, change);
             }
         };
         let mut page = first;
@@ -142,6 +127,28 @@ impl Object {
         };
         // Dropped, the frames wait for the grace period.
         evict::evict(|| self.tag(first, end, what.marked), visit, empty, drop);
+    }
+
+    /// Visits all leaves that may show some of `pages`, clears what shows those that are tagged, with `copies` private copies of any too, and flushes. Gives way.
+    pub(super) fn clear_everywhere(
+        &self,
+        pages: Range<u64>,
+        copies: bool,
+        change: &mut Held<'_, ObjectLevel>,
+    ) {
+        if self.leaves.is_empty(change) {
+            return;
+        }
+        let (mut reached, mut done) = (Reached::default(), false);
+        while !done {
+            let rcu = rcu::read();
+            let all = Pages::new(pages.start, pages.end);
+            done = self.leaves.visit(all, &mut reached, &rcu, change, |leaf, ops, held| {
+                self.clear_leaf(leaf, ops, pages.clone(), copies, held, &rcu);
+            });
+            drop(rcu);
+            let _ = give_way();
+        }
     }
 
     /// Tags the slots of the pages `first..end`, those with marks only if they are to be `lost`; says how many.

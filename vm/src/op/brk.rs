@@ -64,7 +64,7 @@ impl<M: Machine> Space<M> {
             let clear = self
                 .next_extent(old_end, order)
                 .is_none_or(|p| guarded_start(&p).min(p.start.saturating_sub(PAGE_SIZE)) >= new_end);
-            let attrs = MappingAttrs { prot, flags: self.future_flags(), object: None, offset: 0 };
+            let attrs = MappingAttrs { prot, flags: self.future_flags(), ..MappingAttrs::nothing() };
             if attrs.flags.contains(SegFlags::LOCKED) {
                 self.note_parts();
             }

@@ -12,11 +12,12 @@ mod stack;
 
 use crate::addr::VirtAddr;
 use crate::error::{FaultError, VmError};
-use crate::frame::{self, OwnedFrame, pin};
+use crate::frame::{OwnedFrame, pin};
 use crate::machine::Machine;
 use crate::node::{Locked, MapObject};
 use crate::object::ObjectRef;
 use crate::order::{self, Order};
+use crate::policy::Place;
 use crate::protocol::share::Write;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
@@ -72,17 +73,23 @@ pub(crate) enum Step {
 pub(crate) struct Spare {
     pub frame: OwnedFrame,
     pub zero: bool,
+    /// For whose sake it came from where it does.
+    pub place: Place,
 }
 
 impl Spare {
-    /// Takes a frame of zeros into `spare`, or clears the one that is there.
-    pub fn want_zero(spare: &mut Option<Spare>) -> Result<(), FaultError> {
+    /// Takes a frame of zeros for `place` into `spare`, or clears the one that is there, if that is for `place`.
+    pub fn want_zero(spare: &mut Option<Spare>, place: Place) -> Result<(), FaultError> {
         match spare {
+            Some(s) if s.place != place => {
+                *spare = None;
+                return Self::want_zero(spare, place);
+            }
             Some(s) if !s.zero => pin::clear(&mut s.frame),
             Some(_) => {}
             None => {
-                let frame = frame::alloc_zeroed().ok_or(FaultError::NoMemory)?;
-                *spare = Some(Spare { frame, zero: true });
+                let frame = place.alloc_zeroed().ok_or_else(|| place.exhausted())?;
+                *spare = Some(Spare { frame, zero: true, place });
             }
         }
         if let Some(s) = spare {
@@ -91,10 +98,11 @@ impl Spare {
         Ok(())
     }
 
-    pub fn want_any(spare: &mut Option<Spare>) -> Result<(), FaultError> {
-        if spare.is_none() {
-            let frame = frame::alloc_dirty().ok_or(FaultError::NoMemory)?;
-            *spare = Some(Spare { frame, zero: false });
+    pub fn want_any(spare: &mut Option<Spare>, place: Place) -> Result<(), FaultError> {
+        if spare.as_ref().is_none_or(|s| s.place != place) {
+            *spare = None;
+            let frame = place.alloc_dirty().ok_or_else(|| place.exhausted())?;
+            *spare = Some(Spare { frame, zero: false, place });
         }
         Ok(())
     }
@@ -152,7 +160,8 @@ impl<M: Machine> Space<M> {
         let leaf = path.node();
         let index = leaf.index(addr);
         if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
-            Spare::want_zero(spare)?;
+            // Most likely without a policy of its own.
+            Spare::want_zero(spare, Place::of_anonymous(addr))?;
         }
         let Some(mut locked) = path.enter::<M>(order) else { return Ok(Step::Again) };
         if self.multithreaded.load(Ordering::Relaxed) && !self.link(&path, &mut locked, rcu) {
@@ -197,7 +206,8 @@ impl<M: Machine> Space<M> {
         let shared = segment.attrs.is_shared();
         if entry.is_absent() {
             if segment.attrs.object.is_none() {
-                return fill_zero::<M>(locked, index, prot, spare);
+                let place = segment.place(index, leaf.address(index));
+                return fill_zero::<M>(locked, index, prot, place, spare);
             }
             if shared {
                 let is_tracked = segment.attrs.is_tracked();
@@ -208,8 +218,9 @@ impl<M: Machine> Space<M> {
             let Some((object, page)) = segment.object_page(index) else { return Ok(Step::Again) };
             let source = if page < object.pages() { object.frame(page) } else { None };
             let Some(source) = source else { return Ok(Step::Fill(object.clone(), page)) };
+            let place = segment.place(index, leaf.address(index));
             drop(locked);
-            let page = CopyOf { index, old: entry, source, pinned: None, forced: access.forced };
+            let page = CopyOf { index, old: entry, source, pinned: None, forced: access.forced, place };
             return self.copy_page(&path, page, spare, order, rcu);
         }
         let shown = locked.look(index);
@@ -230,7 +241,9 @@ impl<M: Machine> Space<M> {
             }
         }
         let Some(source) = shown.frame::<M>() else { return Ok(Step::Again) };
-        let page = CopyOf { index, old: *shown, source, pinned: shown.pin::<M>(), forced: access.forced };
+        let place = segment.place(index, leaf.address(index));
+        let page =
+            CopyOf { index, old: *shown, source, pinned: shown.pin::<M>(), forced: access.forced, place };
         drop(locked);
         self.copy_page(&path, page, spare, order, rcu)
     }
@@ -242,10 +255,11 @@ fn fill_zero<M: Machine>(
     mut leaf: Locked<'_>,
     index: u16,
     prot: Prot,
+    place: Place,
     spare: &mut Option<Spare>,
 ) -> Result<Step, FaultError> {
     match spare.take() {
-        Some(s) if s.zero => {
+        Some(s) if s.zero && s.place.policy == place.policy => {
             leaf.fill_owned::<M>(index, s.frame, prot);
             FAULTS.this().zero_fill.add(1);
             Ok(Step::Done)
@@ -253,7 +267,7 @@ fn fill_zero<M: Machine>(
         other => {
             drop(leaf);
             *spare = other;
-            Spare::want_zero(spare)?;
+            Spare::want_zero(spare, place)?;
             Ok(Step::Again)
         }
     }

@@ -13,6 +13,7 @@ use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::object::slots::MAX_PAGES;
 use crate::object::{ObjectRef, Pages};
 use crate::order;
+use crate::policy::Policy;
 use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
 use crate::space::range::RangeOp;
 use crate::space::{Space, USER_START};
@@ -168,5 +169,5 @@ fn attrs_of(request: &MapRequest, len: usize) -> Result<MappingAttrs, VmError> {
             (Some(object.clone()), offset >> PAGE_SHIFT)
         }
     };
-    Ok(MappingAttrs { prot: request.prot, flags, object, offset })
+    Ok(MappingAttrs { prot: request.prot, flags, policy: Policy::NONE, object, offset })
 }

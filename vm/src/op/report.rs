@@ -10,6 +10,7 @@ use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::node::{Node, Sizes, WalkPath};
 use crate::object::Object;
 use crate::order;
+use crate::policy::Policy;
 use crate::request::{Access, Prot};
 use crate::space::Space;
 use crate::space::pieces::{Found, between_pieces};
@@ -39,6 +40,8 @@ pub struct MappingInfo<'a> {
     /// A child of fork does not get it; gets it empty.
     pub no_fork: bool,
     pub wipe_on_fork: bool,
+    /// From where new pages come.
+    pub policy: Policy,
 }
 
 /// Sizes in pages.
@@ -108,6 +111,7 @@ impl<M: Machine> Space<M> {
                 locked_on_fault: attrs.flags.contains(SegFlags::LOCKED_ON_FAULT),
                 no_fork: attrs.flags.contains(SegFlags::NO_FORK),
                 wipe_on_fork: attrs.flags.contains(SegFlags::WIPE_ON_FORK),
+                policy: attrs.policy,
             });
             at = mapping.end;
             if give_way() {

@@ -1,4 +1,4 @@
-//! A page is replaced by its copy, for a write, while other threads use it.
+//! A page is replaced by its copy, for a write or because it moves to other memory, while other threads use it.
 //!
 //! | the entry       | CPUs may read       | CPUs may write | faults on it |
 //! |-----------------|---------------------|----------------|--------------|
@@ -10,12 +10,19 @@
 //! lock, pin, unlock    copy the bytes    lock, unchanged?, mark, unlock    flush    lock, own?, put in, unlock    let the page go
 //! ```
 //!
+//! Where a page moves to other memory, and may be written up to then, the bytes are copied while the entry is busy:
+//!
+//! ```text
+//! lock, mark, unlock    flush    copy the bytes    lock, own?, put in, unlock    let the page go
+//! ```
+//!
 //! BusyWhileFlushed: no CPU may read the old page once another can write the new one.
 //!
 //! - The bytes are copied with the leaf unlocked. If the entry says something else then (`busy.unchanged`), another thread was first, and may have written.
 //! - Where other CPUs may hold the translation the entry is busy while they flush (`busy.others`, `busy.mark`): the hardware finds no page there. Where
 //!   none does, no other CPU can see the difference.
 //! - Whoever clears the entry meanwhile, or puts a busy one of its own there after that, ends the replacing (`busy.own`). Nobody else changes a busy entry.
+//! - A page that moves is copied when all CPUs have flushed (`busy.quiet`): what is written before that is in the copy, and nothing is written after it.
 //! - A page that may not be written any more goes back with what its mapping allows by then (`busy.rights`), not with what it allowed before.
 //! - Who wants the page itself waits (`busy.wait`): the old page is the replacing CPU's, and the new one is not there yet.
 //!
@@ -52,6 +59,19 @@ pub fn at_once(others: bool) -> bool {
 #[inline]
 pub fn mark(cpu: u32, old: impl FnOnce() -> Entry) -> Entry {
     if step("busy.mark") { Entry::busy(cpu) } else { old() }
+}
+
+/// Copies a page that programs may write, once its entry is busy: only when no CPU can write it any more. Gives what `flush` gives.
+#[inline]
+pub fn copy_unwritten<P>(flush: impl FnOnce() -> P, copy: impl FnOnce()) -> P {
+    if step("busy.quiet") {
+        let proof = flush();
+        copy();
+        proof
+    } else {
+        copy();
+        flush()
+    }
 }
 
 /// Is the entry, locked again after the flush, still what `cpu` put there? Then it puts a page there.

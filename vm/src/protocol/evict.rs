@@ -23,6 +23,8 @@
 //! - A private copy of an object's page is made with the leaf unlocked, and put in only if the slot still has the page (`evict.again`). So there is none
 //!   beyond the end of a file that was made shorter.
 //! - A page put in beyond the end is seen by who makes the file shorter, or by who put it in (`slot.put`, `evict.begin`).
+//! - A page that moves goes the same way, but its slot gets another frame instead of none: bytes are copied when those who read slots have ended (`exchange.grace`), and
+//!   are there before the frame is (`slot.exchange`).
 //! - Who reads a slot within a read section uses the page as long as that lasts (`evict.grace`).
 //!
 //! **Marks** of a page whose contents an object's pager keeps (object/dirty.rs). A page with any of them is taken away only by who makes the object shorter:
@@ -206,6 +208,22 @@ impl Slot {
         (value & STATE == TAGGED).then_some(PhysAddr(value & !REST))
     }
 
+    /// Puts the frame of a tagged slot back.
+    pub fn untag(&self) {
+        if let Some(frame) = self.tagged() {
+            let _ = self.exchange_tagged(frame);
+        }
+    }
+
+    /// Puts a frame in the place of the tagged one, and says which that was.
+    pub fn exchange_tagged(&self, new: PhysAddr) -> Option<PhysAddr> {
+        let old = self.tagged()?;
+        // Who reads the new frame sees what was copied there.
+        let order = site("slot.exchange", Ordering::Release);
+        self.0.compare_exchange(old.0 | TAGGED, new.0 | FRAME, order, Ordering::Relaxed).ok()?;
+        Some(old)
+    }
+
     /// Empties a tagged slot.
     pub fn take_tagged(&self) -> Option<PhysAddr> {
         let frame = self.tagged()?;
@@ -251,6 +269,21 @@ pub fn clean<T>(begin: impl FnOnce() -> T, visit: impl FnOnce(&T)) -> T {
         visit(&begun);
     }
     begun
+}
+
+/// Takes pages away for a while, whose frames shall be exchanged ([`Slot::exchange_tagged`]): after this nobody reads or writes them. `tag` tags their slots, `visit` clears
+/// what shows them in all leaves on the lists and flushes, `wait` waits for those who read slots.
+#[inline]
+pub fn take_for_exchange<T>(tag: impl FnOnce() -> T, visit: impl FnOnce(), wait: impl FnOnce()) -> T {
+    let tagged = tag();
+    fence_after_rmw("evict.tag");
+    if step("evict.visit") {
+        visit();
+    }
+    if step("exchange.grace") {
+        wait();
+    }
+    tagged
 }
 
 /// Puts a leaf on a list of an object's: `add` does it, under the list's lock.

@@ -92,6 +92,29 @@ impl World {
         self.frames.put(old);
     }
 
+    /// `cpu` moves the page to frame `spare`, though programs may write it.
+    fn move_page(&self, cpu: u32, spare: u64) {
+        let new = page(spare, true);
+        let mut locked = self.lock();
+        if locked.entry(0).is_absent() {
+            drop(locked);
+            return self.frames.put(new);
+        }
+        let mark = busy::mark(cpu, || locked.entry(0));
+        let old = locked.exchange(0, mark);
+        drop(locked);
+        busy::copy_unwritten(|| self.flush(), || self.frames.copy(old, new));
+        let mut locked = self.lock();
+        if busy::is_own(locked.entry(0), cpu) {
+            locked.exchange(0, new);
+            drop(locked);
+        } else {
+            drop(locked);
+            self.frames.put(new);
+        }
+        self.frames.put(old);
+    }
+
     /// A program writes a word on `cpu`, if it may; says whether it did.
     fn write(&self, cpu: usize, word: usize, value: u64) -> bool {
         let store = |entry| self.frames.word(entry, word).store(value, Ordering::Relaxed);
@@ -234,3 +257,32 @@ fn moved() {
 }
 
 model! { moved (5) breaks if_a_busy_entry_is_passed_over: "busy.wait" }
+
+/// One thread moves the page to other memory while another writes it, whose CPU may have it in its TLB.
+fn written_while_it_moves() {
+    let world = World::new(&[0, 1]);
+    // Nobody else has it.
+    world.lock().exchange(0, page(1, true));
+    let other = world.clone();
+    let program = thread::spawn(move || other.write(1, 0, 7) && other.write(1, 1, 8));
+    world.move_page(0, 2);
+    let wrote = program.join().unwrap();
+    let entry = walk(&world.leaf.cells[0]);
+    assert_eq!(entry, page(2, true), "the page stays");
+    assert!(!wrote || [0, 1].map(|word| world.frames.read(entry, word)) == [7, 8], "a write is lost");
+}
+
+model! { written_while_it_moves (5)
+    breaks if_it_is_copied_before_the_flush: "busy.quiet"
+    breaks if_its_entry_is_not_busy_on_its_way: "busy.mark"
+}
+
+/// One thread moves the page while another unmaps it.
+fn unmapped_while_it_moves() {
+    let world = World::new(&[0, 1, 2]);
+    in_turn(&world, |world| world.move_page(0, 2), World::unmap);
+    let entry = walk(&world.leaf.cells[0]);
+    assert!(entry.is_absent(), "a page is mapped where nothing is");
+}
+
+model! { unmapped_while_it_moves (5) breaks if_a_page_on_its_way_is_put_in_again: "busy.own" }

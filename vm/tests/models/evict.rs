@@ -334,3 +334,71 @@ model! { found (5)
     breaks without_release_of_the_page: "slot.fill"
     breaks without_acquire_of_the_page: "slot.look"
 }
+
+/// A page moves to frame 3 while a program's bytes are written to it within a read section: none is lost.
+fn written_while_it_moves() {
+    struct World {
+        slot: Slot,
+        /// Held by who reads the slot, as long as the read section lasts.
+        section: Mutex<()>,
+        old: AtomicU64,
+        new: AtomicU64,
+    }
+    let [old, new] = [1, 2].map(|value| AtomicU64::new(value));
+    let world = Arc::new(World { slot: Slot::new(), section: Mutex::new(()), old, new });
+    assert!(world.slot.put(address(1)));
+    let other = world.clone();
+    let writer = thread::spawn(move || {
+        let _section = other.section.lock().unwrap();
+        match other.slot.frame() {
+            Some(frame) if frame == address(1) => other.old.store(7, Ordering::Relaxed),
+            Some(_) => other.new.store(7, Ordering::Relaxed),
+            None => return false,
+        }
+        true
+    });
+    let tagged = evict::take_for_exchange(
+        || world.slot.tag(false).is_some(),
+        || (),
+        || drop(world.section.lock().unwrap()),
+    );
+    assert!(tagged);
+    world.new.store(world.old.load(Ordering::Relaxed), Ordering::Relaxed);
+    assert_eq!(world.slot.exchange_tagged(address(3)), Some(address(1)));
+    let wrote = writer.join().unwrap();
+    let now = world.new.load(Ordering::Relaxed);
+    assert_eq!(now, if wrote { 7 } else { 1 }, "a write is lost");
+}
+
+model! { written_while_it_moves (5) breaks if_it_is_copied_at_once: "exchange.grace" }
+
+/// A page that has moved is found whole.
+fn found_where_it_moved() {
+    struct World {
+        slot: Slot,
+        bytes: UnsafeCell<u64>,
+    }
+    // SAFETY: loom checks what the slot is for.
+    unsafe impl Send for World {}
+    // SAFETY: as above.
+    unsafe impl Sync for World {}
+    let world = World { slot: Slot::new(), bytes: UnsafeCell::new(0) };
+    assert!(world.slot.put(address(1)) && world.slot.tag(false).is_some());
+    let exchange = |world: &World| {
+        // SAFETY: loom checks that nobody else uses it.
+        world.bytes.with_mut(|bytes| unsafe { *bytes = 5 });
+        let _old = world.slot.exchange_tagged(address(3));
+    };
+    let find = |world: &World| {
+        if world.slot.frame() == Some(address(3)) {
+            // SAFETY: loom checks that nobody writes it.
+            world.bytes.with(|bytes| assert_eq!(unsafe { *bytes }, 5, "a page is found half copied"));
+        }
+    };
+    in_turn(&Arc::new(world), exchange, find);
+}
+
+model! { found_where_it_moved (5)
+    breaks without_release_of_the_copy: "slot.exchange"
+    breaks without_acquire_of_the_copy: "slot.look"
+}

@@ -17,8 +17,8 @@
 //! | refs.rs | (what "the only reference" means) | refs.sole, refs.put, refs.last |
 //! | share.rs | CopyBeforeWrite | share.protect, share.flush, share.flushed, share.over, share.forking, share.alone, share.count, share.old, share.copy, share.replace, share.sole |
 //! | pool.rs | PooledByFamily, FreeAfterFlush | pool.fits, pool.keep, pool.mark, pool.grace, leaf.grace, share.pooled |
-//! | evict.rs | ReadSlotUnderLeaf, RegisterBeforeMap, MatchBeforeClear, DirtyBeforeWritable | slot.fill, slot.look, slot.put, evict.begin, evict.tag, evict.register, evict.visit, evict.first, evict.named, evict.match, evict.again, evict.grace, evict.clean, evict.protect, evict.clear, evict.dirty, evict.let_go, evict.marks |
-//! | busy.rs | BusyWhileFlushed | busy.unchanged, busy.others, busy.mark, busy.own, busy.rights, busy.wait, mask.flush |
+//! | evict.rs | ReadSlotUnderLeaf, RegisterBeforeMap, MatchBeforeClear, DirtyBeforeWritable | slot.fill, slot.look, slot.put, evict.begin, evict.tag, evict.register, evict.visit, evict.first, evict.named, evict.match, evict.again, evict.grace, evict.clean, evict.protect, evict.clear, evict.dirty, evict.let_go, evict.marks, exchange.grace, slot.exchange |
+//! | busy.rs | BusyWhileFlushed | busy.unchanged, busy.others, busy.mark, busy.own, busy.quiet, busy.rights, busy.wait, mask.flush |
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test may die when memory is out.
 

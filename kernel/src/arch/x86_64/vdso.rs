@@ -349,6 +349,7 @@ fn page_object(bytes: &[u8]) -> Option<ObjectOwner> {
     let object = Object::try_owned(0).ok()?;
     object.set_size(4096).ok()?;
     object.fill(0).ok()?;
+    object.keep_in_place();
     let page = object.frame(0)?.bytes_ptr();
     // SAFETY: a resident page that nobody else knows yet; `bytes` fits.
     unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), page, bytes.len().min(4096)) };

@@ -83,6 +83,19 @@ pub fn wait_for_memory() -> bool {
     !is_dying()
 }
 
+/// There is no frame on the nodes that the running thread's page is bound to by a policy, though there are others: has everybody give back what is free there
+/// already, and where that is nothing, ends the running process, which Linux too looks for among those that are so bound. False: the running thread is dying. May sleep.
+#[cold]
+pub fn wait_for_nodes() -> bool {
+    let free = vm::frame::free_frames();
+    drain_caches();
+    if !is_dying() && vm::frame::free_frames() <= free {
+        warn!("out of memory on the nodes that process {} is bound to", super::current_pid());
+        send::forced(Info::kernel(abi::SIGKILL));
+    }
+    !is_dying()
+}
+
 /// Gives up pages that can be read again and cached names, has every CPU give back the free memory that it caches or that waits for a grace period, and waits a little
 /// for it. False: the running thread is dying. May sleep; no spinning lock is held.
 #[cold]

@@ -32,12 +32,15 @@ pub struct Seen<'a> {
     /// Where the heap begins and the stack began; 0: nowhere.
     heap: usize,
     stack: usize,
+    /// From where its memory comes unless a mapping says otherwise.
+    policy: vm::policy::Policy,
 }
 
 impl<'a> Seen<'a> {
     pub fn of(process: &Process, space: &'a Space) -> Self {
         let layout = process.memory.lock();
-        Seen { space, heap: layout.brk, stack: layout.stack }
+        let policy = process.look_at_leader(|thread| thread.memory_policy.get()).unwrap_or_default();
+        Seen { space, heap: layout.brk, stack: layout.stack, policy }
     }
 
     pub fn is_stack(&self, m: &MappingInfo<'_>) -> bool {

@@ -1,4 +1,4 @@
-//! /proc/PID/numa_maps: on which NUMA nodes the pages of each mapping lie (numa_maps(5)). Memory goes where it is first touched, so every policy is `default`.
+//! /proc/PID/numa_maps: on which NUMA nodes the pages of each mapping lie (numa_maps(5)), and from where new ones come.
 //! Pages are not aged, so none is told as inactive.
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use sync::TryVec;
 use vm::frame::MAX_NUMA_NODES;
-use vm::{MappingInfo, PageKind};
+use vm::policy::{Mode, Naming, Policy};
+use vm::{MappingInfo, PageKind, VirtAddr};
 
 use super::Seen;
 use crate::errno::Result;
@@ -26,7 +27,9 @@ struct Counts {
 #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn numa_maps(seen: &Seen<'_>, m: &MappingInfo<'_>, out: &mut Vec<u8>) -> Result {
     let text = &mut Text(out);
-    text.hex(m.start as u64, 8, " default")?;
+    text.hex(m.start as u64, 8, " ")?;
+    let own = seen.space.policy_at(VirtAddr(m.start)).filter(|policy| !policy.is_none());
+    put_policy(own.unwrap_or(seen.policy), text)?;
     let file = m.object.and_then(mapped::find);
     if let Some(file) = &file {
         let [name, gone] = file.name();
@@ -78,6 +81,29 @@ pub fn numa_maps(seen: &Seen<'_>, m: &MappingInfo<'_>, out: &mut Vec<u8>) -> Res
         }
     }
     text.put(" kernelpagesize_kB=4\n")
+}
+
+fn put_policy(policy: Policy, text: &mut Text<'_>) -> Result {
+    text.put(match policy.mode() {
+        None => "default",
+        Some(Mode::Preferred) => "prefer",
+        Some(Mode::Bind) => "bind",
+        Some(Mode::Interleave) => "interleave",
+        Some(Mode::Local) => "local",
+        Some(Mode::PreferredMany) => "prefer (many)",
+        Some(Mode::WeightedInterleave) => "weighted interleave",
+    })?;
+    text.put(match policy.naming() {
+        Naming::Plain => "",
+        Naming::Static => "=static",
+        Naming::Relative => "=relative",
+    })?;
+    let nodes = policy.nodes();
+    if nodes == 0 || policy.mode() == Some(Mode::Local) {
+        return Ok(());
+    }
+    text.put(":")?;
+    text.ranges(MAX_NUMA_NODES, |node| nodes >> node & 1 != 0)
 }
 
 /// Blanks and the like of a name are octal.

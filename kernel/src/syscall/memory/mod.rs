@@ -11,12 +11,17 @@ mod foreign;
 mod keys;
 mod limits;
 mod lock;
+mod policy;
 mod repage;
 
 pub use advice::{sys_madvise, sys_mincore, sys_msync};
 pub use foreign::{sys_process_vm_readv, sys_process_vm_writev};
 pub use keys::{sys_pkey_alloc, sys_pkey_free, sys_pkey_mprotect};
 pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall};
+pub use policy::{
+    sys_get_mempolicy, sys_mbind, sys_migrate_pages, sys_move_pages, sys_set_mempolicy,
+    sys_set_mempolicy_home_node,
+};
 pub use repage::sys_remap_file_pages;
 
 use crate::arch::USER_END;

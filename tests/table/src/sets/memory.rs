@@ -25,5 +25,15 @@ sets! {
         MADV_HWPOISON refused "EINVAL", MADV_SOFT_OFFLINE refused "EINVAL"
     } flags { }
     MCL "mlockall flags" choose { } flags { MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT }
+    /// The mode, and what the nodes mean.
+    MPOL "memory policy" choose {
+        MPOL_DEFAULT = 0, MPOL_PREFERRED = 1, MPOL_BIND = 2, MPOL_INTERLEAVE = 3, MPOL_LOCAL = 4, MPOL_PREFERRED_MANY = 5,
+        MPOL_WEIGHTED_INTERLEAVE = 6
+    } flags {
+        MPOL_F_STATIC_NODES = 0x8000, MPOL_F_RELATIVE_NODES = 0x4000, MPOL_F_NUMA_BALANCING = 0x2000 refused "EINVAL"
+    }
+    MPOL_MF "mbind flags" choose { } flags { MPOL_MF_STRICT = 1, MPOL_MF_MOVE = 2, MPOL_MF_MOVE_ALL = 4 }
+    MOVE_PAGES "move_pages flags" choose { } flags { MPOL_MF_MOVE = 2, MPOL_MF_MOVE_ALL = 4 }
+    MPOL_GET "get_mempolicy flags" choose { } flags { MPOL_F_NODE = 1, MPOL_F_ADDR = 2, MPOL_F_MEMS_ALLOWED = 4 }
     MLOCK2 "mlock2 flags" choose { } flags { MLOCK_ONFAULT }
 }

@@ -22,6 +22,8 @@ pub static MOUNT_REQUESTS: [i64; 5] = [32, 24, 0, 40, 4097];
 pub static MOUNTS: [i64; 8] = [-1, (1 << 31) + 1, (1 << 31) + 2, (1 << 31) + 5, (1 << 31) + 9, 1 << 31, 1, 0];
 /// Sizes of what is changed of a mount.
 pub static ATTRIBUTE_SIZES: [i64; 5] = [32, 31, 40, 0, 4097];
+/// Bits of a set of nodes, and one more.
+pub static NODE_BITS: [i64; 8] = [65, 64, 2, 1, 0, 1025, 32769, -1];
 pub static EIGHT: [i64; 4] = [8, 0, 4, 128];
 pub static TWENTY_FOUR: [i64; 3] = [24, 0, 12];
 pub static THIRTY_TWO: [i64; 4] = [32, 28, 33, 0];

@@ -13,6 +13,7 @@ use crate::machine::{Entry, FlushRange, Machine};
 use crate::node::flush::Flushed;
 use crate::node::{Locked, Retired, WalkPath};
 use crate::order::Order;
+use crate::policy::Place;
 use crate::protocol::{busy, evict};
 use crate::request::Prot;
 use crate::space::Space;
@@ -29,6 +30,7 @@ pub(crate) struct CopyOf {
     pub pinned: Option<Pin>,
     /// It is written though the program may not (`Access::forced`).
     pub forced: bool,
+    pub place: Place,
 }
 
 impl<M: Machine> Space<M> {
@@ -43,11 +45,11 @@ impl<M: Machine> Space<M> {
         rcu: &RcuRead,
     ) -> Result<Step, FaultError> {
         let leaf = path.node();
-        let CopyOf { index, old, source, pinned, forced } = page;
+        let CopyOf { index, old, source, pinned, forced, place } = page;
         if core::ptr::eq(source, frame::zero_frame()) {
-            Spare::want_zero(spare)?;
+            Spare::want_zero(spare, place)?;
         } else {
-            Spare::want_any(spare)?;
+            Spare::want_any(spare, place)?;
             if let Some(s) = spare {
                 pin::copy(source, &mut s.frame, rcu);
                 s.zero = false;

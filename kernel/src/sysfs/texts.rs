@@ -215,14 +215,23 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
         OfNode::Memory => {
             row(out, "MemTotal:", memory.total, "\n")?;
             row(out, "MemFree:", memory.free, "\n")?;
-            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "")?;
+            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "\n")?;
+            // Nothing is kept back that would have to be written.
+            row(out, "Dirty:", 0, "\n")?;
+            row(out, "Writeback:", 0, "\n")?;
+            row(out, "AnonPages:", vm::frame::private_frames(node), "")?;
         }
         OfNode::Taken => {
             let (local, missed) = (memory.local, memory.missed);
             put!(out, "numa_hit {local}\nnuma_miss {missed}\nnuma_foreign {}\n", memory.foreign);
             put!(out, "interleave_hit 0\nlocal_node {local}\nother_node {missed}");
         }
-        OfNode::FreePages => put!(out, "nr_free_pages {}", memory.free),
+        OfNode::FreePages => put!(
+            out,
+            "nr_free_pages {}\nnr_anon_pages {}\nnr_dirty 0\nnr_writeback 0",
+            memory.free,
+            vm::frame::private_frames(node)
+        ),
     }
     Ok(())
 }

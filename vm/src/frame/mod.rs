@@ -41,6 +41,7 @@ mod meta;
 mod owned;
 pub(crate) mod pin;
 pub mod poison;
+mod private;
 mod report;
 
 #[cfg(test)]
@@ -56,6 +57,7 @@ pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
 pub use pin::Pin;
+pub use private::private_frames;
 pub use report::{NumaNode, numa_node};
 
 use crate::addr::{PAGE_SIZE, PhysAddr};

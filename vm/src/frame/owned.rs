@@ -1,6 +1,6 @@
 //! Ownership of one frame as a type, and the two calls that everybody uses.
 
-use super::{Frame, FrameKind, magazine, zero};
+use super::{Frame, FrameKind, magazine, private, zero};
 use crate::addr::{PAGE_SIZE, PhysAddr};
 
 /// One page that nobody else refers to. Dropping it gives the frame back to this CPU's magazine.
@@ -50,6 +50,7 @@ pub fn alloc_zeroed() -> Option<OwnedFrame> {
 #[inline]
 pub unsafe fn release(frame: &'static Frame) {
     if frame.put() {
+        private::left(frame);
         magazine::give(frame);
     }
 }
@@ -83,6 +84,15 @@ impl OwnedFrame {
     pub fn into_frame(self) -> &'static Frame {
         let frame = self.0;
         core::mem::forget(self);
+        frame
+    }
+
+    /// As [`Self::into_frame`], for a leaf that gets a page of its own.
+    #[inline]
+    pub(crate) fn into_private(self) -> &'static Frame {
+        debug_assert_eq!(self.0.kind(), FrameKind::Page);
+        let frame = self.into_frame();
+        private::entered(frame);
         frame
     }
 

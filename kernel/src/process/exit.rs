@@ -95,6 +95,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     drop(fs);
     files.into_iter().for_each(FileTable::give_up);
     super::tell_of_closed();
+    thread.filters.end();
     signal::deliver::leave_to_others(&thread);
     process.threads_remove(&thread);
     family::leave_children(&thread);

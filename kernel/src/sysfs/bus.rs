@@ -144,7 +144,7 @@ fn resources(function: &Function, out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
-/// The last column has the bits that Linux's ioport.h names: ports, memory, that it may be read ahead, is aligned to its size, has 64 bits; the lowest
+/// The last column has the bits by which Linux tells resources apart: ports, memory, that it may be read ahead, is aligned to its size, has 64 bits; the lowest
 /// four are the BAR's.
 fn columns(resource: Resource) -> (u64, u64, u64) {
     const PORTS: u64 = 0x100;

@@ -23,6 +23,7 @@ extern "C" fn boot() -> ! {
     unsafe { arch::late_init() };
     sched::latency::configure(arch::command_line());
     start_scheduling();
+    device::pci::find();
     device::virtio::find_functions();
     // SAFETY: as above.
     unsafe { arch::start_cpus(other_cpu) };
@@ -61,6 +62,7 @@ fn finish_boot(_: usize) {
     #[cfg(feature = "lockdep")]
     crate::audit::plant(arch::command_line());
     device::virtio::init(arch::command_line());
+    device::pci::note_registers();
     process::set_relief(&RELIEF);
     fs::devfs::random::seed_from_device();
     fs::init(&FILE_SYSTEMS, arch::initramfs());

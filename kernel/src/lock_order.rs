@@ -300,6 +300,8 @@ sync::lock_order! {
     level SocketCharge;
     /// The sockets that a CPU has made.
     level SocketList;
+    /// The calls that wait for who listens to a filter.
+    level SeccompListener;
     /// An eventfd's count.
     level Eventfd;
     /// A timerfd's setting. Its timer is set under it.

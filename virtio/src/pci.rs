@@ -5,7 +5,10 @@
 //!
 //! Not from the crate pci_types (0.10): its walk over capabilities follows a loop forever, and it panics at a BAR of a reserved type.
 
+mod resources;
+
 use crate::registers::{Registers, Width};
+pub use resources::{Decoded, RESOURCES, Resource, resources};
 
 /// A function's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +47,7 @@ const MSI_X: u8 = 0x11;
 /// More capabilities than fit behind the header.
 const MOST_CAPABILITIES: usize = 48;
 
-/// The functions of the buses that are reached from bus 0, each once. `found` says whether to go on.
+/// The functions of the buses that are reached from bus 0, each once, bridges before what lies behind them.
 pub fn each_function(config: &impl Config, found: &mut impl FnMut(Place, u16, u16)) {
     let mut wanted = [0u64; 4];
     let mut seen = [0u64; 4];
@@ -81,7 +84,10 @@ fn each_of_device(
         match header & 0x7f {
             0 => found(place, id as u16, (id >> 16) as u16),
             // A bridge: the bus behind it.
-            1 => set(wanted, (config.read(place, BUSES) >> 8) as u8),
+            1 => {
+                set(wanted, (config.read(place, BUSES) >> 8) as u8);
+                found(place, id as u16, (id >> 16) as u16);
+            }
             _ => {}
         }
     }

@@ -84,6 +84,7 @@ mod mmio {
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 4;
     pub const KIND: usize = 8;
+    pub const VENDOR: usize = 12;
     pub const FEATURE: usize = 0x10;
     pub const FEATURE_SELECT: usize = 0x14;
     pub const DRIVER_FEATURE: usize = 0x20;
@@ -127,11 +128,11 @@ impl<R: Registers> Transport<R> {
         Transport::Pci(Pci { common, notify, device, multiplier, places: Vec::new() })
     }
 
-    /// Memory-mapped registers, and the kind of device that is there; `None`: there is none.
+    /// Memory-mapped registers, and the kind and the vendor of the device that is there; `None`: there is none.
     ///
     /// # Errors
     /// NotModern: it is not modern.
-    pub fn mmio(registers: R) -> Result<Option<(Self, u32)>, Error> {
+    pub fn mmio(registers: R) -> Result<Option<(Self, u32, u32)>, Error> {
         if registers.read_word(mmio::MAGIC) != MAGIC {
             return Err(Error::NotModern);
         }
@@ -142,7 +143,8 @@ impl<R: Registers> Transport<R> {
         if registers.read_word(mmio::VERSION) != 2 {
             return Err(Error::NotModern);
         }
-        Ok(Some((Transport::Mmio(registers), kind)))
+        let vendor = registers.read_word(mmio::VENDOR);
+        Ok(Some((Transport::Mmio(registers), kind, vendor)))
     }
 
     fn status(&self) -> u32 {

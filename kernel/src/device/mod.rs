@@ -1,8 +1,10 @@
 //! Devices.
 //!
+//! * `pci`    the functions of PCI that there are
 //! * `serial` the serial ports
 //! * `virtio` virtio devices: sources of entropy, disks, servers of files, the balloon, consoles
 
+pub mod pci;
 pub mod serial;
 pub mod virtio;
 

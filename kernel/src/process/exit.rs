@@ -17,13 +17,18 @@ use sync::atomic::fence_after_rmw;
 
 /// exit_group(2): ends the process with wait status `status` (exit code << 8, or the signal).
 pub fn exit_group(status: i32) -> ! {
+    // Once it has begun the others have been told, and one of them may be writing a core.
+    exit_thread(begin_exit_group(status))
+}
+
+/// All threads of the running one's process are to end, with this status; itself by `exit_group`. The status that they end with.
+pub fn begin_exit_group(status: i32) -> i32 {
     let thread = super::current();
     let (status, first) = thread.process.signals.begin_exit(status);
-    // Else the others have been told, and one of them may be writing a core.
     if first {
         kill_others(&thread);
     }
-    exit_thread(status)
+    status
 }
 
 /// As `exit_group`, but the running thread ends on its way back to user mode. For callers that still own references.
@@ -90,6 +95,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     drop(fs);
     files.into_iter().for_each(FileTable::give_up);
     super::tell_of_closed();
+    thread.filters.end();
     signal::deliver::leave_to_others(&thread);
     process.threads_remove(&thread);
     family::leave_children(&thread);

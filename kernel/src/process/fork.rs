@@ -329,6 +329,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         counted: Counted::as_one(parts.counted),
         rseq: parts.rseq,
         filters: seccomp::Filters::none(),
+        dispatch: super::dispatch::Slot::none(),
         personality: Personality::new(parts.persona),
         attributes: parts.attributes,
         memory_policy: parts.memory_policy,

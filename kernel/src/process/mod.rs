@@ -26,6 +26,7 @@
 mod attributes;
 pub mod compare;
 pub mod credentials;
+pub mod dispatch;
 pub mod dump;
 pub mod exec;
 mod exit;
@@ -58,7 +59,7 @@ pub use attributes::{Attributes, Flags, NOBODY};
 pub use credentials::capabilities::Capability;
 pub use credentials::count::has_as_many;
 pub use credentials::{Credentials, access, capabilities, set_credentials};
-pub use exit::{exit_group, exit_thread};
+pub use exit::{begin_exit_group, exit_group, exit_thread};
 pub use family::children_of;
 pub use family::wait;
 pub use fork::{CloneRequest, clone};
@@ -196,6 +197,8 @@ pub struct Thread {
     place: Place<Thread>,
     /// It is traced.
     pub(crate) traced: RcuArc<ptrace::Tracee>,
+    /// Which of its calls it wants as signals.
+    pub(crate) dispatch: dispatch::Slot,
     /// Where its tracer has it stopped by the processor.
     pub(crate) breakpoints: RcuArc<ptrace::Breakpoints>,
     references: own::References,

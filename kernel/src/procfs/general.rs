@@ -62,6 +62,24 @@ fn running() -> u64 {
     (0..sync::cpus()).map(of).sum()
 }
 
+/// Pages that are private memory of programs.
+fn private_pages() -> u64 {
+    (0..sync::machine::nodes()).map(vm::frame::private_frames).fold(0, u64::saturating_add)
+}
+
+/// Pages of files and of shared memory that programs have mapped: an upper bound. Nobody counts whether a page is mapped by somebody; what each process has
+/// is added up, so a page of two counts twice, and no more than there are.
+fn mapped_pages() -> u64 {
+    let objects = vm::ObjectPages::now();
+    let mut pages = 0u64;
+    walk_processes(|process| {
+        let own = process.space().map_or(0, |space| space.object_pages() as u64);
+        pages = pages.saturating_add(own);
+        true
+    });
+    pages.min(objects.paged.saturating_add(objects.own))
+}
+
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn meminfo(out: &mut Vec<u8>) -> Result {
     let kib = 4;
@@ -83,8 +101,8 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
         ("SwapFree:", 0),
         ("Dirty:", 0),
         ("Writeback:", 0),
-        ("AnonPages:", 0),
-        ("Mapped:", 0),
+        ("AnonPages:", private_pages() * kib),
+        ("Mapped:", mapped_pages() * kib),
         ("Shmem:", shared),
         ("Slab:", slab),
         ("SReclaimable:", 0),
@@ -240,7 +258,11 @@ pub fn devices(out: &mut Vec<u8>) -> Result {
 /// Counts of faults and frames; the rest of Linux's list has no meaning here.
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn vmstat(out: &mut Vec<u8>) -> Result {
+    let objects = vm::ObjectPages::now();
     put!(out, "nr_free_pages {}\n", vm::frame::free_frames());
+    put!(out, "nr_anon_pages {}\nnr_mapped {}\n", private_pages(), mapped_pages());
+    put!(out, "nr_file_pages {}\nnr_dirty 0\nnr_writeback 0\n", objects.paged + objects.own);
+    put!(out, "nr_shmem {}\n", objects.own);
     let (mut minor, mut major) = (0, 0);
     walk_processes(|p| {
         let usage = p.usage();

@@ -169,6 +169,8 @@ sync::rcu_object!(Task);
 const FOR_GOOD: u8 = 1;
 /// Who traces it wants to see its calls. The task itself sets and clears it.
 const TRACED: u8 = 2;
+/// It wants some of its calls as signals.
+const DISPATCHING: u8 = 4;
 
 per_cpu! {
     /// The task that runs on this CPU.
@@ -339,6 +341,20 @@ impl Task {
     pub fn set_call_traced(&self, to: bool) {
         if self.is_call_traced() != to {
             self.watched.fetch_xor(TRACED, Ordering::Relaxed);
+        }
+    }
+
+    /// Does it want some of its calls as signals (`process::dispatch`)?
+    pub fn is_dispatching(&self) -> bool {
+        self.watched.load(Ordering::Relaxed) & DISPATCHING != 0
+    }
+
+    /// For the running task, or one that is stopped.
+    pub fn set_dispatching(&self, to: bool) {
+        if to {
+            self.watched.fetch_or(DISPATCHING, Ordering::Relaxed);
+        } else {
+            self.watched.fetch_and(!DISPATCHING, Ordering::Relaxed);
         }
     }
 

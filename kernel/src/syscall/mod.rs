@@ -33,7 +33,7 @@ pub use time::timer;
 
 use crate::arch::UserRegs;
 use crate::errno::{ERESTARTSYS, Errno, Result};
-use crate::process::{ptrace, seccomp};
+use crate::process::{dispatch, ptrace, seccomp};
 use crate::sched::{self, Work};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,6 +53,10 @@ pub fn dispatch(regs: &mut UserRegs) {
 
 #[cold]
 fn watched(regs: &mut UserRegs) -> Result<usize> {
+    // Neither its tracer nor its filters see a call that is a signal.
+    if sched::current().is_dispatching() && dispatch::diverts(regs) {
+        return Ok(regs.number());
+    }
     if sched::current().is_call_traced() {
         // A tracer may choose another call, or none by number -1: then the result is what it has left there.
         if !ptrace::call_begins(regs) || !regs.in_syscall() {

@@ -1,7 +1,11 @@
-//! sysfs: the machine's CPUs, nodes and disks as files, as Linux's sysfs-devices-system-cpu and sysfs-block show them. What is not known of the machine has no name.
+//! sysfs: the machine's CPUs, memory and devices as files, as Linux's documents of its ABI (sysfs-devices-*, sysfs-block, sysfs-bus-*) show them. What is not
+//! known of the machine has no name.
 //!
-//! * `tree`  which names there are, and where they lead
-//! * `texts` what the files say
+//! * `folder`  which folders there are, what they lie in, and how links lead from one to another
+//! * `tree`    which names each has
+//! * `system`  those of /sys/devices/system
+//! * `texts`   what the files say
+//! * `bus`, `devices`, `disks`, `memory`: functions of PCI and virtio devices, devices of characters, disks, blocks of memory
 //!
 //! Nothing is kept: a lookup makes an inode for the moment, as in procfs, and an open file makes its text when it is read. Nothing changes while the
 //! machine runs but what is counted, and nothing can be written but the weights of nodes.
@@ -10,6 +14,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod bus;
+mod devices;
+mod disks;
+mod folder;
+mod memory;
+mod system;
 mod texts;
 mod tree;
 
@@ -29,14 +39,12 @@ use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Plain, Writing};
 use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::superblock::{FsType, Mounting, SuperBlock, new_device};
 use crate::procfs::{Manner, Source, TextFile};
+use folder::{Folder, relative};
 use texts::Text;
-use tree::{Folder, Leads};
+use tree::Leads;
 
 pub static SYSFS: FsType =
     FsType { name: "sysfs", magic: 0x6265_6572, nodev: true, mount, parameters: Parameters::None };
-
-/// What every text says its size is: Linux's page.
-const SIZE: u64 = 4096;
 
 fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
     if asked.options.iter().any(|&byte| byte != b',') {
@@ -56,7 +64,7 @@ fn kind_of(leads: &Leads) -> (Kind, u32) {
     match leads {
         Leads::Folder(_) => (Kind::Directory, 0o755),
         Leads::Text(text) => (Kind::Regular, if text.is_setting() { 0o644 } else { 0o444 }),
-        Leads::Link(_) => (Kind::Symlink, 0o777),
+        Leads::Link(..) => (Kind::Symlink, 0o777),
     }
 }
 
@@ -76,7 +84,10 @@ impl Node {
 
 impl InodeOps for Node {
     fn size(&self, _: &Inode) -> u64 {
-        if matches!(self.0, Leads::Text(_)) { SIZE } else { 0 }
+        match self.0 {
+            Leads::Text(text) => text.size(),
+            _ => 0,
+        }
     }
 
     fn lookup(&self, dir: &Inode, name: &[u8]) -> Result<Arc<Inode>> {
@@ -104,9 +115,9 @@ impl InodeOps for Node {
     }
 
     fn read_link(&self, _: &Inode) -> Result<Vec<u8>> {
-        let Leads::Link(link) = self.0 else { return Err(EINVAL) };
+        let Leads::Link(from, to) = self.0 else { return Err(EINVAL) };
         let mut out = Vec::new();
-        link.write(&mut out)?;
+        relative(from, to, &mut out)?;
         Ok(out)
     }
 
@@ -150,7 +161,7 @@ impl Source for Shown {
 
     fn text(&self, out: &mut Vec<u8>) -> Result {
         self.0.write(out)?;
-        Ok(out.try_push(b'\n')?)
+        if self.0.is_lines() { Ok(out.try_push(b'\n')?) } else { Ok(()) }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The names and texts of sysfs on a machine of known size.
 
+use super::folder::{Bus, Class, Folder, relative};
 use super::texts::{OfCpu, Set, Text};
-use super::tree::{Folder, Leads, Numbered};
+use super::tree::Leads;
 use crate::errno::ENOENT;
 use crate::testing::{get_file, in_process, mount_at};
 use std::collections::HashSet;
@@ -47,12 +48,29 @@ fn numbers_of_inodes_are_told_apart() {
             assert!(!name.is_empty());
             assert!(seen.insert(folder.number(n)), "{folder:?} {n}");
             if let Leads::Folder(inner) = leads {
+                assert_eq!(inner.parent(), Some(folder));
+                assert_eq!(inner.name().bytes(), name);
                 left.push(inner);
             }
             true
         });
     }
     assert!(seen.len() > 20);
-    assert_eq!(Numbered::new(b"cpu", 1023).bytes(), b"cpu1023");
-    assert_eq!(Numbered::new(b"", 0).bytes(), b"0");
+    assert_eq!(Folder::Cpu(1023).name().bytes(), b"cpu1023");
+}
+
+#[test]
+fn links_lead_up_no_farther_than_they_must() {
+    let link = |from, to| {
+        let mut out = Vec::new();
+        relative(from, to, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(link(Folder::Cpu(0), Folder::Node(0)), "../../node/node0");
+    assert_eq!(link(Folder::Node(1), Folder::Cpu(12)), "../../cpu/cpu12");
+    assert_eq!(link(Folder::Cpu(0), Folder::Bus(Bus::Cpu)), "../../../../bus/cpu");
+    assert_eq!(link(Folder::Class(Class::Mem), Folder::Char(0)), "../../devices/virtual/mem/null");
+    assert_eq!(link(Folder::DevChar, Folder::Char(0)), "../../devices/virtual/mem/null");
+    assert_eq!(link(Folder::Topology(3), Folder::Cpu(3)), "../../cpu3");
+    assert_eq!(link(Folder::Char(0), Folder::Class(Class::Mem)), "../../../../class/mem");
 }

@@ -7,16 +7,20 @@ use core::fmt::Write;
 use sync::heap::Text as Out;
 use sync::machine;
 
+use super::bus::{self, OfFunction, OfVirtio};
+use super::disks::{self, OfDisk};
+use super::{devices, memory};
 use crate::arch;
 use crate::arch::seat::{CacheKind, Seat};
-use crate::device::virtio::disk::{SECTOR, WINDOW};
 use crate::errno::{EINVAL, ENOMEM, Result};
-use crate::fs::block;
 use vm::policy;
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(Out($out), $($arg)*).map_err(|_| ENOMEM)? };
 }
+
+/// What every text says its size is: Linux's page.
+const PAGE: u64 = 4096;
 
 /// CPUs or nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,27 +63,11 @@ pub enum OfNode {
     Taken,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OfDisk {
-    Zero,
-    One,
-    Number,
-    Sectors,
-    ReadOnly,
-    Stat,
-    Block,
-    PhysicalBlock,
-    /// KiB.
-    RequestMost,
-    DiscardUnit,
-    DiscardMost,
-    Cache,
-    Scheduler,
-}
-
 /// A file's text, without the end of its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
+    /// No line at all; an empty one.
+    Silent,
     Nothing,
     Zero,
     One,
@@ -100,6 +88,16 @@ pub enum Text {
     Disk(OfDisk, u32),
     /// Pages in a row that a node gets (`vm::policy`). It can be written.
     Weight(u32),
+    Function(OfFunction, u32),
+    Virtio(OfVirtio, u32),
+    /// What programs are told of a device of characters; its number.
+    CharEvent(u32),
+    CharNumber(u32),
+    /// Terminals that /dev/console leads to.
+    Consoles,
+    /// Bytes of a block of memory, without 0x; the number of one, in hexadecimal.
+    BlockBytes,
+    BlockNumber(u32),
 }
 
 impl Set {
@@ -191,9 +189,19 @@ impl Text {
         Ok(())
     }
 
+    /// Is it text, with an end of its line? Registers are not, and where a device has nothing to tell there is no line.
+    pub fn is_lines(self) -> bool {
+        !matches!(self, Text::Function(OfFunction::Configuration, _) | Text::Silent)
+    }
+
+    /// What a file says its size is.
+    pub fn size(self) -> u64 {
+        if matches!(self, Text::Function(OfFunction::Configuration, _)) { bus::CONFIGURATION } else { PAGE }
+    }
+
     pub fn write(self, out: &mut Vec<u8>) -> Result {
         match self {
-            Text::Nothing => {}
+            Text::Silent | Text::Nothing => {}
             Text::Zero => put!(out, "0"),
             Text::One => put!(out, "1"),
             Text::Word(word) => put!(out, "{word}"),
@@ -205,7 +213,18 @@ impl Text {
             Text::CoreId(cpu) => put!(out, "{}", arch::seat(cpu).core_in_package),
             Text::PackageId(cpu) => put!(out, "{}", arch::seat(cpu).package),
             Text::Cache(of, cpu, n) => of_cache(of, cpu, n, out)?,
-            Text::Disk(of, n) => of_disk(of, n, out)?,
+            Text::Disk(of, n) => disks::text(of, n, out)?,
+            Text::Function(of, n) => bus::function_text(of, n, out)?,
+            Text::Virtio(of, n) => bus::virtio_text(of, n, out)?,
+            Text::CharEvent(n) => devices::get(n).map_or(Ok(()), |device| device.uevent(out))?,
+            Text::CharNumber(n) => {
+                if let Some(device) = devices::get(n) {
+                    put!(out, "{}:{}", device.major, device.minor)
+                }
+            }
+            Text::Consoles => devices::consoles(out)?,
+            Text::BlockBytes => put!(out, "{:x}", memory::block_bytes()),
+            Text::BlockNumber(n) => put!(out, "{n:08x}"),
             Text::Node(of, node) => of_node(of, node, out)?,
             Text::Weight(node) => put!(out, "{}", policy::weight_of(node as usize)),
         }
@@ -228,7 +247,11 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
         OfNode::Memory => {
             row(out, "MemTotal:", memory.total, "\n")?;
             row(out, "MemFree:", memory.free, "\n")?;
-            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "")?;
+            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "\n")?;
+            // Nothing is kept back that would have to be written.
+            row(out, "Dirty:", 0, "\n")?;
+            row(out, "Writeback:", 0, "\n")?;
+            row(out, "AnonPages:", vm::frame::private_frames(node), "")?;
         }
         OfNode::Taken => {
             let hits = memory.local.saturating_add(memory.placed);
@@ -239,28 +262,12 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
             put!(out, "numa_hit {hits}\nnuma_miss {missed}\nnuma_foreign {foreign}\n");
             put!(out, "interleave_hit {}\nlocal_node {near}\nother_node {other}", memory.interleaved);
         }
-        OfNode::FreePages => put!(out, "nr_free_pages {}", memory.free),
-    }
-    Ok(())
-}
-
-fn of_disk(of: OfDisk, n: u32, out: &mut Vec<u8>) -> Result {
-    let Some((place, disk, _)) = super::tree::disk(n) else { return Ok(()) };
-    let shape = &disk.shape;
-    match of {
-        OfDisk::Zero => put!(out, "0"),
-        OfDisk::One => put!(out, "1"),
-        OfDisk::Number => put!(out, "{}:{}", block::MAJOR, block::minor(place)),
-        OfDisk::Sectors => put!(out, "{}", shape.sectors),
-        OfDisk::ReadOnly => put!(out, "{}", u8::from(shape.read_only)),
-        OfDisk::Stat => block::columns(disk, out)?,
-        OfDisk::Block => put!(out, "{}", shape.block),
-        OfDisk::PhysicalBlock => put!(out, "{}", shape.physical_block),
-        OfDisk::RequestMost => put!(out, "{}", WINDOW / 1024),
-        OfDisk::DiscardUnit => put!(out, "{}", if shape.discard_most == 0 { 0 } else { shape.block }),
-        OfDisk::DiscardMost => put!(out, "{}", u64::from(shape.discard_most).saturating_mul(SECTOR)),
-        OfDisk::Cache => put!(out, "write {}", if shape.has_cache { "back" } else { "through" }),
-        OfDisk::Scheduler => put!(out, "[none]"),
+        OfNode::FreePages => put!(
+            out,
+            "nr_free_pages {}\nnr_anon_pages {}\nnr_dirty 0\nnr_writeback 0",
+            memory.free,
+            vm::frame::private_frames(node)
+        ),
     }
     Ok(())
 }

@@ -87,7 +87,6 @@ static void prctls(void)
 	MISSING(prctl(PR_GET_SPECULATION_CTRL, 0, 0, 0, 0), EINVAL);
 	/* ENXIO: this machine's processor leaves nothing to choose. */
 	SHOW(prctl(PR_SET_SPECULATION_CTRL, 0, 4, 0, 0) == -1 && (errno == EINVAL || errno == ENXIO || errno == EPERM));
-	MISSING(prctl(59, 0, 0, 0, 0), EINVAL);
 	SHOW(prctl(62, 99, 0, 0, 0));
 }
 

@@ -123,8 +123,11 @@ static void actions(void)
 	SHOW(seccomp(SECCOMP_GET_ACTION_AVAIL, 0, NULL));
 	unsigned listens = SECCOMP_RET_USER_NOTIF;
 	unsigned short sizes[3];
-	MISSING(seccomp(SECCOMP_GET_ACTION_AVAIL, 0, &listens), EOPNOTSUPP);
-	MISSING(seccomp(SECCOMP_GET_NOTIF_SIZES, 0, sizes), EINVAL);
+	SHOW(seccomp(SECCOMP_GET_ACTION_AVAIL, 0, &listens));
+	SHOW(seccomp(SECCOMP_GET_NOTIF_SIZES, 1, sizes));
+	SHOW(seccomp(SECCOMP_GET_NOTIF_SIZES, 0, NULL));
+	SHOW(seccomp(SECCOMP_GET_NOTIF_SIZES, 0, sizes));
+	say("%u %u %u", sizes[0], sizes[1], sizes[2]);
 }
 
 /* How many filters of one kind there is room for. */

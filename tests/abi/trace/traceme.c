@@ -44,7 +44,7 @@ static void refused(void)
 	pid = traced(0);
 	SHOW(trace(12345, pid, 0, 0));
 	static const struct { const char *what; int request; } missing[] = {
-		{ "PTRACE_SINGLEBLOCK", 33 }, { "PTRACE_SYSEMU", 31 }, { "PTRACE_SYSEMU_SINGLESTEP", 32 }, { "PTRACE_ARCH_PRCTL", 30 },
+		{ "PTRACE_SINGLEBLOCK", 33 }, { "PTRACE_ARCH_PRCTL", 30 },
 		{ "PTRACE_SECCOMP_GET_FILTER", 0x420c },
 	};
 	for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::pci::{self, Config, Place, Window};
+use crate::pci::{self, Config, Decoded, Place, Resource, Window};
 
 const PLACE: Place = Place { bus: 0, device: 3, function: 0 };
 
@@ -152,15 +152,47 @@ fn buses_that_lead_in_a_circle_are_looked_at_once() {
     let maze = Maze { buses: [(0, 7), (7, 200), (200, 0)].into(), reads: RefCell::default() };
     let mut seen = Vec::new();
     pci::each_function(&maze, &mut |place, _, _| seen.push(place));
-    // 31 devices of 8 functions on each, and 7 of the bridge's.
-    assert_eq!(seen.iter().filter(|place| place.bus == 200).count(), 31 * 8);
-    assert_eq!(seen.len(), 3 * 31 * 8);
+    // 31 devices of 8 functions on each, and as many functions of the bridge.
+    assert_eq!(seen.iter().filter(|place| place.bus == 200).count(), 32 * 8);
+    assert_eq!(seen.len(), 3 * 32 * 8);
     let all = Maze { buses: (0..=254).map(|n| (n, n + 1)).collect(), reads: RefCell::default() };
     pci::each_function(&all, &mut |_, _, _| {});
     assert!(*all.reads.borrow() < 256 * 32 * 8 * 4);
 }
 
+#[test]
+fn what_a_function_decodes_is_measured() {
+    // Writing zeros into the status leaves it as it is in hardware, and not here.
+    let mut space = Space::honest().set(0x04, 7).set(0x14, 0xc001).set(0x18, 0xfeb0_000c).set(0x1c, 1);
+    space.masks = [0, 0xffff_ffe1, 0xffff_c00c, u32::MAX, 0xffff_f000, 0];
+    let before: Vec<u32> = (0..16).map(|n| space.read(PLACE, n * 4)).collect();
+    let found = pci::resources(&space, PLACE);
+    assert_eq!(found[0], None);
+    assert_eq!(found[1], Some(Resource { decoded: Decoded::Ports, address: 0xc000, len: 32 }));
+    let wide = Decoded::Memory { wide: true, prefetchable: true };
+    assert_eq!(found[2], Some(Resource { decoded: wide, address: 0x1_feb0_0000, len: 0x4000 }));
+    assert_eq!(found[3], None);
+    assert_eq!(found[6], Some(Resource { decoded: Decoded::Rom, address: 0, len: 2048 }));
+    let after: Vec<u32> = (0..16).map(|n| space.read(PLACE, n * 4)).collect();
+    assert_eq!(before, after);
+}
+
 proptest! {
+    #[test]
+    fn any_resource_is_a_power_of_two(
+        masks in prop::array::uniform6(any::<u32>()),
+        bars in prop::array::uniform6(any::<u32>()),
+    ) {
+        let mut space = Space::honest();
+        space.masks = masks;
+        for (n, bar) in bars.into_iter().enumerate() {
+            space = space.set(0x10 + n * 4, bar);
+        }
+        for resource in pci::resources(&space, PLACE).into_iter().flatten() {
+            prop_assert!(resource.len.is_power_of_two());
+        }
+    }
+
     #[test]
     fn any_configuration_space_gives_windows_inside_bars_or_none(
         changes in prop::collection::vec((0..64usize, any::<u32>()), 0..12),

@@ -27,7 +27,7 @@ fn mmio(lie: impl Fn(usize) -> Option<u32> + Send + 'static) -> (Transport<Arc<T
             _ => None,
         })
     });
-    let (transport, kind) = Transport::mmio(told.clone()).unwrap().unwrap();
+    let (transport, kind, _) = Transport::mmio(told.clone()).unwrap().unwrap();
     assert_eq!(kind, 4);
     (transport, told)
 }

@@ -42,6 +42,7 @@ mod owned;
 pub(crate) mod pin;
 mod placed;
 pub mod poison;
+mod private;
 mod report;
 
 #[cfg(test)]
@@ -58,6 +59,7 @@ pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
 pub(crate) use owned::{alloc_dirty_from, alloc_zeroed_from};
 pub use pin::Pin;
+pub use private::private_frames;
 pub use report::{NumaNode, numa_node};
 
 use crate::addr::{PAGE_SIZE, PhysAddr};

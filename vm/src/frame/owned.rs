@@ -1,6 +1,6 @@
 //! Ownership of one frame as a type, and the two calls that everybody uses.
 
-use super::{Frame, FrameKind, magazine, placed, zero};
+use super::{Frame, FrameKind, magazine, placed, private, zero};
 use crate::addr::{PAGE_SIZE, PhysAddr};
 use crate::policy::Choice;
 
@@ -68,6 +68,7 @@ pub(crate) fn alloc_zeroed_from(choice: &Choice) -> Option<OwnedFrame> {
 #[inline]
 pub unsafe fn release(frame: &'static Frame) {
     if frame.put() {
+        private::left(frame);
         magazine::give(frame);
     }
 }
@@ -101,6 +102,15 @@ impl OwnedFrame {
     pub fn into_frame(self) -> &'static Frame {
         let frame = self.0;
         core::mem::forget(self);
+        frame
+    }
+
+    /// As [`Self::into_frame`], for a leaf that gets a page of its own.
+    #[inline]
+    pub(crate) fn into_private(self) -> &'static Frame {
+        debug_assert_eq!(self.0.kind(), FrameKind::Page);
+        let frame = self.into_frame();
+        private::entered(frame);
         frame
     }
 

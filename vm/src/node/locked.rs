@@ -166,7 +166,7 @@ impl<'g> Locked<'g> {
     /// Sets an absent entry to a page that the leaf will own.
     #[inline]
     pub fn fill_owned<M: Machine>(&mut self, index: u16, frame: OwnedFrame, prot: Prot) {
-        let entry = Entry::page::<M>(frame.into_frame().addr(), prot, true);
+        let entry = Entry::page::<M>(frame.into_private().addr(), prot, true);
         debug_assert!(self.entry(index).is_absent() && self.node.is_leaf());
         self.assert_kind::<M>(entry);
         leaf::fill(self.node.cell(index), entry);
@@ -283,7 +283,7 @@ impl<'g> Locked<'g> {
     /// Puts a page that the leaf will own in place of what is there.
     #[inline]
     pub fn replace<M: Machine>(&mut self, index: u16, frame: OwnedFrame, prot: Prot) -> Taken {
-        self.exchange::<M>(index, Entry::page::<M>(frame.into_frame().addr(), prot, true))
+        self.exchange::<M>(index, Entry::page::<M>(frame.into_private().addr(), prot, true))
     }
 
     /// Takes a page out and makes the entry busy: `cpu` is replacing it.

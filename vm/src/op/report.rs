@@ -150,6 +150,19 @@ impl<M: Machine> Space<M> {
         pages
     }
 
+    /// Pages in memory that are not private: a walk as [`Self::resident_pages`] is. The page of zeros counts each time.
+    #[expect(clippy::arithmetic_side_effects, reason = "a count of pages of user memory")]
+    pub fn object_pages(&self) -> usize {
+        let mut pages = 0;
+        self.for_each_node(|node| {
+            if node.is_leaf() {
+                // Unlocked, the two need not be of one moment.
+                pages += usize::from(node.counts().present().saturating_sub(node.counts().private()));
+            }
+        });
+        pages
+    }
+
     /// What nodes know without their mappings.
     #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
     fn count_nodes(&self) -> Usage {

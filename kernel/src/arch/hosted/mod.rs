@@ -15,6 +15,7 @@ mod context;
 mod cpu;
 #[path = "../x86_64/divide.rs"]
 mod divide;
+pub mod flaws;
 mod fpu;
 pub mod identity;
 mod machine;
@@ -79,6 +80,11 @@ pub fn percpu_ready() -> bool {
 
 pub fn memory_ranges() -> impl Iterator<Item = (u64, u64)> {
     core::iter::once((0x10_0000, 0x1fff_ffff))
+}
+
+/// All memory is node 0's.
+pub fn node_of_address(_address: u64) -> u32 {
+    0
 }
 
 pub fn command_line() -> &'static str {

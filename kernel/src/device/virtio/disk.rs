@@ -298,6 +298,11 @@ impl Blocks {
 }
 
 impl Disk {
+    /// The number of its device on the bus.
+    pub fn bus_number(&self) -> Option<u32> {
+        super::bus::number_of(self.device)
+    }
+
     pub(super) fn try_new(device: &'static Device, features: u64) -> Result<Disk, transport::Error> {
         let memory = |_| transport::Error::Memory;
         let stripe = |_| Stripe { is_held: AtomicBool::new(false), free: WaitQueue::new() };

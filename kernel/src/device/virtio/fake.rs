@@ -115,7 +115,7 @@ impl Fake {
             is_stuck: AtomicBool::new(false),
             resets: AtomicU32::new(0),
         });
-        let (transport, _) = Transport::mmio(Registers(fake.clone())).unwrap().unwrap();
+        let (transport, ..) = Transport::mmio(Registers(fake.clone())).unwrap().unwrap();
         let (device, features) = find::start(transport, driver, |_, _, _| Ok(())).unwrap();
         let device: &'static Device = Box::leak(Box::new(device));
         fake.device.set(device).ok().unwrap();

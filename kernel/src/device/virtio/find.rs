@@ -10,17 +10,21 @@ use ::virtio::{Kind, Transport, queue};
 use sync::{CpuId, TryVec, try_box};
 use vm::OnceBox;
 
+use super::bus::{Members, Where};
 use super::line::Line;
 use super::{Device, Event, balloon, console, disk, entropy, share};
 use crate::arch::{self, Registers, pci::Pci};
+use crate::device::pci::register;
 
 /// PCI functions that are looked at.
 const MOST_FUNCTIONS: usize = super::MOST;
 
-/// A function of PCI that is driven, and where its registers lie.
+/// A virtio function of PCI, and where its registers lie if it is driven.
 struct Function {
     place: Place,
-    driver: &'static Driver,
+    kind: u32,
+    vendor: u32,
+    driver: Option<&'static Driver>,
     layout: Option<Layout>,
 }
 
@@ -32,14 +36,17 @@ pub fn functions() {
     let config = Pci::new();
     let mut functions = Vec::new();
     pci::each_function(&config, &mut |place, vendor, device| {
-        if let Some(driver) = pci::virtio_kind(&config, place, vendor, device).and_then(driver_of)
+        let is_bridge = config.read(place, register::HEADER) >> 16 & 0x7f != 0;
+        if let Some(kind) = pci::virtio_kind(&config, place, vendor, device).filter(|_| !is_bridge)
             && functions.len() < MOST_FUNCTIONS
         {
+            let vendor = config.read(place, register::SUBSYSTEM) & 0xffff;
             // Without memory it is not driven.
-            let _ = functions.try_push(Function { place, driver, layout: None });
+            let _ =
+                functions.try_push(Function { place, kind, vendor, driver: driver_of(kind), layout: None });
         }
     });
-    for function in &mut functions {
+    for function in functions.iter_mut().filter(|function| function.driver.is_some()) {
         function.layout = pci::layout(&config, function.place);
     }
     let _ = FUNCTIONS.get_or_try(|| try_box(functions));
@@ -48,25 +55,35 @@ pub fn functions() {
 /// Brings up all devices.
 pub fn all(command_line: &str) {
     let config = Pci::new();
-    for Function { place, driver, layout } in FUNCTIONS.get().into_iter().flatten() {
-        if let Err(error) = bring_up_function(&config, *place, driver, layout.as_ref()) {
+    let mut members = Members::new();
+    for Function { place, kind, vendor, driver, layout } in FUNCTIONS.get().into_iter().flatten() {
+        let up = driver.map(|driver| bring_up_function(&config, *place, driver, layout.as_ref()));
+        if let Some(Err(error)) = &up {
             warn!(
                 "virtio device at {:02x}:{:02x}.{}: {error:?}; it is not used",
                 place.bus, place.device, place.function
             );
         }
+        let number = crate::device::pci::number_of(*place).and_then(|n| u32::try_from(n).ok());
+        if let Some(n) = number {
+            members.add(Where::Function(n), *kind, *vendor, up.and_then(Result::ok));
+        }
     }
+    let mut named = 0;
     for word in command_line.split_ascii_whitespace() {
         let Some(said) = word.strip_prefix("virtio_mmio.device=") else { continue };
         match parse(said) {
             Some((window, interrupt)) => {
-                if let Err(error) = bring_up_mapped(window, interrupt) {
+                let place = Where::Mapped(named);
+                named = named.saturating_add(1);
+                if let Err(error) = bring_up_mapped(window, interrupt, place, &mut members) {
                     warn!("virtio device at {:#x}: {error:?}; it is not used", window.address);
                 }
             }
             None => warn!("virtio_mmio.device={said}: not SIZE@ADDRESS:INTERRUPT"),
         }
     }
+    members.done();
 }
 
 /// Which queues of a device are used.
@@ -87,6 +104,8 @@ pub(super) enum Cause {
 /// What drives a kind of device.
 pub(super) struct Driver {
     name: &'static str,
+    /// As Linux calls it, among the bus's drivers.
+    module: &'static str,
     /// Features that are taken where they are offered.
     features: u64,
     /// Which queues are used.
@@ -110,6 +129,7 @@ impl Driver {
 
 const ENTROPY: Driver = Driver {
     name: "virtio entropy device",
+    module: "virtio_rng",
     features: 0,
     queues: |_, _| Ok(Queues::Each(1)),
     event: |_, _| {},
@@ -121,6 +141,7 @@ const ENTROPY: Driver = Driver {
 
 pub(super) const DISK: Driver = Driver {
     name: "virtio disk",
+    module: "virtio_blk",
     features: disk::FEATURES,
     queues: |transport, features| disk::queues(transport, features).map(Queues::Each),
     event: |_, _| {},
@@ -129,6 +150,7 @@ pub(super) const DISK: Driver = Driver {
 
 pub(super) const SHARE: Driver = Driver {
     name: "virtio 9p device",
+    module: "9pnet_virtio",
     features: share::FEATURES,
     queues: |_, _| Ok(Queues::Each(1)),
     event: |_, _| {},
@@ -137,6 +159,7 @@ pub(super) const SHARE: Driver = Driver {
 
 pub(super) const BALLOON: Driver = Driver {
     name: "virtio balloon",
+    module: "virtio_balloon",
     features: balloon::FEATURES,
     queues: |transport, _| Ok(Queues::These(balloon::queues(transport.offered()))),
     event: balloon::event,
@@ -145,6 +168,7 @@ pub(super) const BALLOON: Driver = Driver {
 
 pub(super) const CONSOLE: Driver = Driver {
     name: "virtio console",
+    module: "virtio_console",
     features: console::FEATURES,
     queues: |_, _| Ok(Queues::These(console::queues())),
     event: console::event,
@@ -167,7 +191,7 @@ fn bring_up_function(
     place: Place,
     driver: &Driver,
     layout: Option<&Layout>,
-) -> Result<(), Error> {
+) -> Result<&'static Device, Error> {
     let layout = layout.ok_or(Error::NotModern)?;
     let map = |window: Window| Registers::map(window).ok_or(Error::Memory);
     let device = layout.device.map(map).transpose()?;
@@ -200,12 +224,13 @@ fn set_vector(
 }
 
 /// Registers at a place that the command line names. Nothing is there: no error.
-fn bring_up_mapped(window: Window, interrupt: u32) -> Result<(), Error> {
+fn bring_up_mapped(window: Window, interrupt: u32, place: Where, members: &mut Members) -> Result<(), Error> {
     let registers = Registers::map(window).ok_or(Error::Memory)?;
-    let Some((transport, kind)) = Transport::mmio(registers)? else { return Ok(()) };
-    let Some(driver) = driver_of(kind) else { return Ok(()) };
+    let Some((transport, kind, vendor)) = Transport::mmio(registers)? else { return Ok(()) };
     let route = |_, _, _| if arch::route_device_line(interrupt) { Ok(()) } else { Err(Error::Vector) };
-    bring_up(transport, driver, route)
+    let up = driver_of(kind).map(|driver| bring_up(transport, driver, route)).transpose();
+    members.add(place, kind, vendor, up.as_ref().ok().copied().flatten());
+    up.map(|_| ())
 }
 
 /// Brings a device up and hands it to its driver.
@@ -213,10 +238,11 @@ fn bring_up(
     transport: Transport<Registers>,
     driver: &Driver,
     interrupt: impl FnMut(u16, CpuId, Cause) -> Result<(), Error>,
-) -> Result<(), Error> {
+) -> Result<&'static Device, Error> {
     let (device, features) = start(transport, driver, interrupt)?;
     let device = try_box(device).ok().and_then(super::keep).ok_or(Error::Memory)?;
-    (driver.begin)(device, features)
+    (driver.begin)(device, features)?;
+    Ok(device)
 }
 
 /// Brings a device up; `interrupt` has entry n of MSI-X come to a CPU, for a cause. The device, and the features that were taken.
@@ -238,8 +264,17 @@ pub(super) fn start(
         }
     };
     transport.go();
-    let (name, event) = (driver.name, driver.event);
-    let device = Device { name, transport, lines, event, has_failed: false.into(), is_lost: false.into() };
+    let Driver { name, module, event, .. } = *driver;
+    let device = Device {
+        name,
+        driver: module,
+        features,
+        transport,
+        lines,
+        event,
+        has_failed: false.into(),
+        is_lost: false.into(),
+    };
     Ok((device, features))
 }
 

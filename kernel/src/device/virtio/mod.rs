@@ -1,5 +1,6 @@
 //! Virtio devices: the kernel's half of the crate `virtio`, which knows registers, PCI and queues.
 //!
+//! * `bus`     all of them by numbers, for who lists them
 //! * `find`    which devices there are, and how they are brought up
 //! * `line`    a queue with its lock and the CPU that takes its interrupts
 //! * `request` what is asked of a device: memory that it may reach, and somebody who waits
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod balloon;
+pub mod bus;
 pub mod console;
 pub mod disk;
 pub mod entropy;
@@ -124,6 +126,10 @@ pub enum Event {
 pub struct Device {
     /// What it is called in the log.
     name: &'static str,
+    /// What Linux calls its driver.
+    driver: &'static str,
+    /// Those that were taken.
+    features: u64,
     transport: Transport<Registers>,
     lines: Vec<Line>,
     event: fn(&'static Device, Event),

@@ -184,7 +184,7 @@ impl ::virtio::Registers for Fake {
 fn disk(lie: Lie) -> (&'static Disk, Arc<Fake>) {
     let state = Mutex::new(State { contents: vec![0; BYTES], ..State::default() });
     let fake = Arc::new(Fake { lie, is_slow: AtomicBool::new(false), state, device: OnceLock::new() });
-    let (transport, kind) = Transport::mmio(Registers(fake.clone())).unwrap().unwrap();
+    let (transport, kind, _) = Transport::mmio(Registers(fake.clone())).unwrap().unwrap();
     assert_eq!(kind, 2);
     let (device, features) = find::start(transport, &find::DISK, |_, _, _| Ok(())).unwrap();
     let device: &'static Device = Box::leak(Box::new(device));

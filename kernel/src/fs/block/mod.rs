@@ -28,7 +28,7 @@ use crate::errno::{
 /// The major number that Linux gives the first kind of disk whose number is not fixed.
 pub const MAJOR: u64 = 254;
 /// Minor numbers of each disk: itself and its partitions, of which nobody asks.
-const MINORS: u64 = 16;
+pub const MINORS: u64 = 16;
 
 /// The number of disk `n`.
 pub fn number(n: usize) -> u64 {

@@ -36,7 +36,7 @@ pub static DEVTMPFS: FsType = FsType {
 static INSTANCE: Mutex<Option<Arc<SuperBlock>>, level::Devtmpfs> = Mutex::new(None, &DEVTMPFS_LOCK);
 
 /// Terminals of virtio consoles, those that there are.
-const HVCS: [&str; console::MOST] = ["hvc0", "hvc1", "hvc2", "hvc3", "hvc4", "hvc5", "hvc6", "hvc7"];
+pub const HVCS: [&str; console::MOST] = ["hvc0", "hvc1", "hvc2", "hvc3", "hvc4", "hvc5", "hvc6", "hvc7"];
 
 fn instance(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
     // Those of tmpfs, which change nothing here.

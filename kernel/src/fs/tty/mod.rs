@@ -163,6 +163,12 @@ pub fn message_console() -> Option<Arc<Tty>> {
     if which & HVC != 0 { find_named(which) } else { None }
 }
 
+/// The terminal that /dev/console is: the beginning of its name, and its number.
+pub fn console_name() -> (&'static str, u32) {
+    let which = CONSOLE.load(Relaxed);
+    (if which & HVC != 0 { "hvc" } else { "ttyS" }, which & !HVC)
+}
+
 /// Terminal of port `n`, if there is one.
 pub fn find(n: usize) -> Option<Arc<Tty>> {
     let read = sync::rcu::read();

@@ -436,6 +436,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     *thread.altstack.lock() = AltStack::NONE;
     thread.robust_list.store(0, Ordering::Relaxed);
     thread.rseq.clear();
+    crate::process::dispatch::forget();
     ptrace::breakpoints::end(thread);
     process.barriers.store(0, Ordering::Relaxed);
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);

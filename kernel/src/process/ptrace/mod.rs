@@ -13,6 +13,7 @@
 //! * `look`     the tracer's side: waiting
 //! * `request`  the tracer's side: what it asks of a stopped thread
 //! * `breakpoints`  the debug registers that it may set
+//! * `going`    how a thread goes on until its next stop
 //! * `table`    whom the threads of a process trace
 //!
 //! A thread that is traced leads to a [`Tracee`], which leads back to it and to its tracer, a thread. The tracer's process keeps all of them in one table
@@ -35,12 +36,14 @@
 #![forbid(unsafe_code)]
 
 pub mod breakpoints;
+mod going;
 mod look;
 mod request;
 mod stop;
 mod table;
 
 pub use breakpoints::Breakpoints;
+pub use going::Going;
 pub use look::{Seen, look};
 pub use request::*;
 pub use stop::{
@@ -81,17 +84,6 @@ enum Phase {
     Detached,
 }
 
-/// How a thread goes on until its next stop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Going {
-    On = 0,
-    /// To the beginning or the end of a system call.
-    ToCall = 1,
-    /// One instruction.
-    Step = 2,
-}
-
 /// What has been changed of a stopped thread.
 #[derive(Clone, Copy, Default)]
 struct Changed {
@@ -115,6 +107,8 @@ struct State {
     vectors: FpuState,
     mask: u64,
     changed: Changed,
+    /// Its process ends, and no signal ends this stop.
+    is_last: bool,
     /// How it is to go on, and with which signal.
     going: Going,
     signal: u32,
@@ -263,6 +257,7 @@ fn link(thread: &Arc<Thread>, tracer: &Arc<Thread>, how: How) -> Result<Arc<Trac
         vectors: FpuState::try_new().ok_or(Errno::ENOMEM)?,
         mask: 0,
         changed: Changed::default(),
+        is_last: false,
         going: Going::On,
         signal: 0,
     };
@@ -476,8 +471,12 @@ pub fn trace_me() -> Result {
     }
 }
 
-/// Is the running thread to end, so that it stops for nobody? One that `ends` anyway stops unless SIGKILL waits.
+/// Is the running thread to end, so that it stops for nobody? One that `ends` anyway stops unless SIGKILL waits; and whatever waits if that is how its process
+/// ends: as on Linux, who waits there is not killed a second time.
 fn is_killed(thread: &Current, ends: bool) -> bool {
+    if ends && thread.process.signals.exit_status().is_some() {
+        return false;
+    }
     let kill = super::signal::bit(abi::SIGKILL);
     (thread.pending_signals() | thread.process.signals.pending()) & kill != 0
         || !ends && thread.process.signals.must_end(thread)

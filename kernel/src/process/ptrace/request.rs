@@ -88,10 +88,19 @@ impl Subject {
         let tracee = self.tracee()?;
         let killed = self.0.look_at_task(|task| task.work.any(Work::KILL)).unwrap_or(true);
         let mut state = tracee.state.lock();
-        if state.phase != Phase::Stopped || killed {
+        if state.phase != Phase::Stopped || killed && !state.is_last {
             return Err(Errno::ESRCH);
         }
         f(&mut state)
+    }
+
+    /// Does something with it while it is stopped for the running thread, which alone makes it go on.
+    ///
+    /// # Errors
+    /// ESRCH; what `f` gives.
+    pub fn with_thread<R>(&self, f: impl FnOnce(&Thread) -> Result<R>) -> Result<R> {
+        self.check()?;
+        f(&self.0)
     }
 
     /// Is it stopped for the running thread?

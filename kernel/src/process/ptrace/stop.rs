@@ -55,6 +55,7 @@ fn stop(regs: &mut UserRegs, thread: &Current, stop: &Stop) -> Option<Resumed> {
         state.vectors.copy_registers();
         state.mask = thread.saved_mask.look().unwrap_or_else(|| thread.blocked.get());
         state.changed = Changed::default();
+        state.is_last = stop.ends && thread.process.signals.exit_status().is_some();
         (state.info, state.message) = (stop.info, stop.message);
         (state.going, state.signal) = (Going::On, 0);
         state.event = Some(stop.code);
@@ -62,8 +63,10 @@ fn stop(regs: &mut UserRegs, thread: &Current, stop: &Stop) -> Option<Resumed> {
     }
     tracee.tell_tracer(stop.why, stop.code & 0x7f);
     let goes = || (tracee.state.lock().phase != Phase::Stopped || is_killed(thread, stop.ends)).then_some(());
-    // A fatal signal ends it too.
-    let _ = tracee.resumed.wait_until(Sleep::Killable, None, goes);
+    // A fatal signal ends it too, unless its process ends anyway.
+    while tracee.resumed.wait_until(Sleep::Killable, None, goes).is_err() && !is_killed(thread, stop.ends) {
+        thread.task().work.clear(Work::KILL);
+    }
     if tracee.state.lock().phase == Phase::Listening {
         listen(thread, &tracee);
     }
@@ -112,7 +115,7 @@ fn go_on(regs: &mut UserRegs, thread: &Current, tracee: &Tracee) -> Option<Resum
     };
     tracee.going.store(going as u8, Relaxed);
     thread.task().set_call_traced(going != Going::On);
-    if going == Going::Step {
+    if going.steps() {
         if !regs.steps() {
             tracee.steps.store(true, Relaxed);
         }
@@ -167,9 +170,10 @@ pub fn call_begins(regs: &mut UserRegs) -> bool {
         return true;
     };
     thread.task().work.set(CALL_ENDS);
-    if tracee.going.load(Relaxed) == Going::ToCall as u8 {
+    let going = Going::of(tracee.going.load(Relaxed));
+    if going.stops_at_calls() {
         call_stop(regs, &thread, &tracee, CALL_BEGUN);
-        return !is_killed(&thread, false);
+        return !going.makes_no_call() && !is_killed(&thread, false);
     }
     true
 }
@@ -385,7 +389,7 @@ pub fn hides_step(regs: &mut UserRegs, thread: &Thread) -> bool {
         regs.set_steps(false);
         breakpoints::steps_changed(thread);
     }
-    let was_step = tracee.going.load(Relaxed) == Going::Step as u8;
+    let was_step = Going::of(tracee.going.load(Relaxed)).steps();
     if was_step {
         tracee.going.store(Going::On as u8, Relaxed);
     }

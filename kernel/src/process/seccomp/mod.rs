@@ -9,8 +9,11 @@
 //! LockOrder: `Turn` → the process's threads.
 #![forbid(unsafe_code)]
 
+mod listener;
 mod program;
 
+use listener::Answer;
+pub use listener::{Listener, open as open_listener};
 pub use program::{Call, Instruction, MOST, Program};
 
 use super::ptrace::{self, Left};
@@ -51,14 +54,14 @@ mod verdict {
     pub const KILL_PROCESS: u32 = 0x8000_0000;
 }
 
-/// Can a filter ask for the action? Nobody listens to USER_NOTIF.
+/// Can a filter ask for the action?
 pub fn has_action(action: u32) -> bool {
-    use verdict::{ALLOW, ERRNO, KILL_PROCESS, KILL_THREAD, LOG, TRACE, TRAP};
-    matches!(action, KILL_PROCESS | KILL_THREAD | TRAP | ERRNO | TRACE | LOG | ALLOW)
+    use verdict::{ALLOW, ERRNO, KILL_PROCESS, KILL_THREAD, LOG, TRACE, TRAP, USER_NOTIF};
+    matches!(action, KILL_PROCESS | KILL_THREAD | TRAP | ERRNO | USER_NOTIF | TRACE | LOG | ALLOW)
 }
 
 /// The same, for /proc/sys/kernel/seccomp.
-pub const ACTIONS: &str = "kill_process kill_thread trap errno trace log allow";
+pub const ACTIONS: &str = "kill_process kill_thread trap errno user_notif trace log allow";
 
 enum Rule {
     /// read, write, exit and rt_sigreturn.
@@ -77,6 +80,8 @@ pub struct Filter {
     logs: bool,
     /// Whoever gets it has no new privileges.
     no_new_privileges: bool,
+    /// Who decides of the calls that it leaves to him.
+    listener: Option<Arc<Listener>>,
     _charge: Option<Charge>,
     rcu: RcuHead,
 }
@@ -85,6 +90,9 @@ sync::rcu_object!(Filter);
 
 impl Drop for Filter {
     fn drop(&mut self) {
+        if let Some(listener) = &self.listener {
+            listener.filter_ends();
+        }
         let mut next = self.before.take();
         for _ in 0..DROPPED_AT_ONCE {
             // Others have it too, or the last one is gone.
@@ -98,22 +106,23 @@ impl Drop for Filter {
 }
 
 /// What the filters have decided.
-struct Decision {
+struct Decision<'f> {
     action: u32,
     logs: bool,
+    listener: Option<&'f Arc<Listener>>,
 }
 
 impl Filter {
     /// The newest of those that decide for the most severe.
-    fn decide(&self, call: &Call) -> Decision {
-        let mut decision = Decision { action: verdict::ALLOW, logs: false };
+    fn decide(&self, call: &Call) -> Decision<'_> {
+        let mut decision = Decision { action: verdict::ALLOW, logs: false, listener: None };
         let mut next = Some(self);
         while let Some(filter) = next {
             let said = filter.ask(call);
             // KILL_PROCESS is the least of all as an `int`.
             let severity = |said: u32| (said & verdict::ACTION).cast_signed();
             if severity(said) < severity(decision.action) {
-                decision = Decision { action: said, logs: filter.logs };
+                decision = Decision { action: said, logs: filter.logs, listener: filter.listener.as_ref() };
             }
             next = filter.before.as_deref();
         }
@@ -130,6 +139,12 @@ impl Filter {
                 _ => verdict::KILL_THREAD,
             },
         }
+    }
+
+    /// Has it, or one before it, somebody who listens?
+    fn has_listener(&self) -> bool {
+        let filters = core::iter::successors(Some(self), |filter| filter.before.as_deref());
+        filters.filter_map(|filter| filter.listener.as_ref()).any(|listener| listener.is_open())
     }
 
     fn is_strict(&self) -> bool {
@@ -184,6 +199,13 @@ impl Filters {
         }
     }
 
+    /// Its thread ends: who listens is to know. Without somebody who listens they stay until the thread is gone, as /proc shows them.
+    pub fn end(&self) {
+        if self.are_there() && self.0.load(&rcu::read()).is_some_and(Filter::has_listener) {
+            self.0.swap(None);
+        }
+    }
+
     /// Has another thread forbidden new privileges with a filter that it handed on?
     fn forbid_privileges(&self) -> bool {
         self.are_there() && self.0.load(&rcu::read()).is_some_and(|filter| filter.no_new_privileges)
@@ -216,13 +238,15 @@ impl Thread {
 }
 
 /// How filters are installed (SECCOMP_FILTER_FLAG_…).
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct How {
     /// For all threads of the process.
     pub for_all: bool,
     /// A thread that cannot have them gives ESRCH, and not its number.
     pub gives_error: bool,
     pub logs: bool,
+    /// Who is told of calls that the filter leaves to him.
+    pub listener: Option<Arc<Listener>>,
 }
 
 /// May the running thread install filters?
@@ -249,7 +273,7 @@ pub fn be_strict() -> Result<usize> {
 /// One filter more. 0, or with `how.for_all` the number of a thread that cannot have it; then nothing is changed.
 ///
 /// # Errors
-/// EINVAL: the thread is in strict mode. ENOMEM: the filters are too long together, or there is no memory. ESRCH: as `how` says.
+/// EINVAL: the thread is in strict mode. EBUSY: somebody listens to it already. ENOMEM: the filters are too long together, or there is no memory. ESRCH: as `how` says.
 pub fn add(program: Program, how: How) -> Result<usize> {
     install(Rule::Program(program), how)
 }
@@ -287,6 +311,9 @@ fn install(rule: Rule, how: How) -> Result<usize> {
     if before.as_ref().is_some_and(|before| before.is_strict() != is_strict) {
         return Err(Errno::EINVAL);
     }
+    if how.listener.is_some() && before.as_ref().is_some_and(|before| before.has_listener()) {
+        return Err(Errno::EBUSY);
+    }
     let (count, earlier) = before.as_ref().map_or((0, 0), |before| (before.count, before.weight));
     let weight = earlier.saturating_add(weight);
     let penalty = count.saturating_mul(PER_FILTER);
@@ -304,6 +331,7 @@ fn install(rule: Rule, how: How) -> Result<usize> {
         weight,
         logs: how.logs,
         no_new_privileges,
+        listener: how.listener,
         _charge: charge,
         rcu: RcuHead::new(),
     })?;
@@ -390,21 +418,23 @@ fn judge_once(regs: &UserRegs, thread: &Current) -> Judgement {
         pc: regs.pc() as u64,
         arguments: regs.args().map(|argument| argument as u64),
     };
-    let (is_strict, decision) = {
+    let (is_strict, action, logs, listener) = {
         let read = rcu::read();
         let Some(newest) = thread.filters.0.load(&read) else { return Judgement::IsMade };
-        (newest.is_strict(), newest.decide(&call))
+        let Decision { action, logs, listener } = newest.decide(&call);
+        let is_left = action & verdict::ACTION == verdict::USER_NOTIF;
+        (newest.is_strict(), action, logs, listener.filter(|_| is_left).cloned())
     };
-    let data = decision.action & verdict::DATA;
+    let data = action & verdict::DATA;
     let log = |signal: u32| {
-        if decision.logs {
-            log(thread, &call, signal, decision.action);
+        if logs {
+            self::log(thread, &call, signal, action);
         }
     };
-    match decision.action & verdict::ACTION {
+    match action & verdict::ACTION {
         verdict::ALLOW => Judgement::IsMade,
         verdict::LOG => {
-            self::log(thread, &call, 0, decision.action);
+            self::log(thread, &call, 0, action);
             Judgement::IsMade
         }
         verdict::ERRNO => {
@@ -418,15 +448,19 @@ fn judge_once(regs: &UserRegs, thread: &Current) -> Judgement {
             Judgement::Returns(call.number as isize)
         }
         verdict::TRACE => Judgement::Tracers(data),
-        // Nobody listens.
-        verdict::USER_NOTIF => Judgement::Returns((Errno::ENOSYS.0 as isize).wrapping_neg()),
+        verdict::USER_NOTIF => match listener.map(|listener| listener.decide(call)) {
+            Some(Answer::IsMade) => Judgement::IsMade,
+            Some(Answer::Returns(result)) => Judgement::Returns(result),
+            // Nobody listens.
+            None => Judgement::Returns((Errno::ENOSYS.0 as isize).wrapping_neg()),
+        },
         _ if is_strict => {
-            self::log(thread, &call, abi::SIGKILL, decision.action);
+            self::log(thread, &call, abi::SIGKILL, action);
             exit::exit_thread(abi::SIGKILL as i32)
         }
-        action => {
-            self::log(thread, &call, abi::SIGSYS, decision.action);
-            if action == verdict::KILL_THREAD && thread.process.thread_count() > 1 {
+        severest => {
+            self::log(thread, &call, abi::SIGSYS, action);
+            if severest == verdict::KILL_THREAD && thread.process.thread_count() > 1 {
                 exit::exit_thread(abi::SIGSYS as i32)
             }
             deliver::end(regs, thread, &refusal(&call, data))

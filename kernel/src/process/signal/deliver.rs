@@ -154,8 +154,9 @@ fn deliver(regs: &mut UserRegs) {
 /// The process ends by a signal, and leaves a core if that is due.
 pub fn end(regs: &UserRegs, thread: &Current, info: &Info) -> ! {
     dump::write(regs, thread, info);
-    ptrace::exits(regs, thread.process.signals.exit_status().unwrap_or(info.signal as i32));
-    exit::exit_group(info.signal as i32)
+    let status = exit::begin_exit_group(info.signal as i32);
+    ptrace::exits(regs, status);
+    exit::exit_group(status)
 }
 
 /// Takes the next signal and decides.

@@ -145,7 +145,7 @@ pub fn sys_exit(regs: &mut UserRegs) -> Result<usize> {
 
 /// exit_group(2).
 pub fn sys_exit_group(regs: &mut UserRegs) -> Result<usize> {
-    let status = exit_status(regs);
+    let status = process::begin_exit_group(exit_status(regs));
     ptrace_exits(regs, status);
     process::exit_group(status)
 }

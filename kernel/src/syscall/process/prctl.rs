@@ -2,7 +2,7 @@
 //!
 //! An option that is not here gives EINVAL, as on a Linux that was built without it: those of other machines, and
 //!
-//! * system call dispatch, core scheduling, pages merged alike, names of anonymous mappings, perf events, speculation control:
+//! * core scheduling, pages merged alike, names of anonymous mappings, perf events, speculation control:
 //!   there is no such thing;
 //! * PR_SET_MM: where the parts of a program lie is told by exec alone;
 //! * PR_TSC_SIGSEGV: the time-stamp counter is always readable.
@@ -12,7 +12,8 @@ use super::seccomp;
 use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::access::Dumpable;
-use crate::process::{self, Capability, Current, Flags};
+use crate::process::dispatch::{self, Config};
+use crate::process::{self, Capability, Current, Flags, Thread};
 use crate::syscall::identity::{self, capability};
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::prctl as pr;
@@ -94,8 +95,23 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         pr::PR_SET_MDWE if [b, c, d] == [0; 3] => set_exec_gain(&thread, a),
         pr::PR_GET_MDWE if [a, b, c, d] == [0; 4] => Ok(usize::from(thread.space().exec_gain().bits())),
 
+        pr::PR_SET_SYSCALL_USER_DISPATCH => set_dispatch(&thread, a, [b, c, d]).map(|()| 0),
+
         pr::PR_GET_TID_ADDRESS => UserPtr::<usize>::new(a).write(&thread.clear_tid.load(Relaxed)).map(|()| 0),
         pr::PR_GET_AUXV if [c, d] == [0; 2] => read_auxv(&thread, a, b),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// PR_SET_SYSCALL_USER_DISPATCH and its kin of ptrace(2): for `thread`.
+///
+/// # Errors
+/// EINVAL: no such mode, or it takes no arguments. As `dispatch::set`.
+pub(super) fn set_dispatch(thread: &Thread, mode: usize, arguments: [usize; 3]) -> Result {
+    let [offset, len, selector] = arguments.map(|argument| argument as u64);
+    match u32::try_from(mode) {
+        Ok(pr::PR_SYS_DISPATCH_OFF) if arguments == [0; 3] => dispatch::set(thread, None),
+        Ok(pr::PR_SYS_DISPATCH_ON) => dispatch::set(thread, Some(Config { offset, len, selector })),
         _ => Err(Errno::EINVAL),
     }
 }

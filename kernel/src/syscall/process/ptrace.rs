@@ -4,6 +4,7 @@
 use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::dispatch::Config;
 use crate::process::ptrace::{self, CallStop, Going, Subject};
 use crate::process::signal::Info;
 use crate::process::signal_pending;
@@ -51,6 +52,8 @@ pub fn sys_ptrace(request: u32, pid: u32, address: usize, data: usize) -> Result
         requests::PTRACE_CONT => subject.resume(Going::On, data),
         requests::PTRACE_SYSCALL => subject.resume(Going::ToCall, data),
         requests::PTRACE_SINGLESTEP => subject.resume(Going::Step, data),
+        requests::PTRACE_SYSEMU => subject.resume(Going::Emulated, data),
+        requests::PTRACE_SYSEMU_SINGLESTEP => subject.resume(Going::EmulatedStep, data),
         requests::PTRACE_LISTEN => subject.listen(),
         requests::PTRACE_DETACH => subject.detach(data),
         requests::PTRACE_PEEKTEXT | requests::PTRACE_PEEKDATA => {
@@ -78,10 +81,33 @@ pub fn sys_ptrace(request: u32, pid: u32, address: usize, data: usize) -> Result
         requests::PTRACE_SETOPTIONS | requests::PTRACE_OLDSETOPTIONS => subject.set_options(data),
         requests::PTRACE_GETEVENTMSG => UserPtr::new(data).write(&subject.message()?),
         requests::PTRACE_GET_SYSCALL_INFO => return call_info(&subject, address, data),
+        requests::PTRACE_SET_SYSCALL_USER_DISPATCH_CONFIG => set_dispatch(&subject, address, data),
+        requests::PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG => get_dispatch(&subject, address, data),
         requests::PTRACE_GET_RSEQ_CONFIGURATION => return rseq(&subject, address, data),
         _ => Err(Errno::EIO),
     }
     .map(|()| 0)
+}
+
+/// Bytes of struct ptrace_sud_config: mode, place of the byte, begin and length of the range.
+const DISPATCH: usize = 32;
+
+fn set_dispatch(subject: &Subject, len: usize, from: usize) -> Result {
+    if len != DISPATCH {
+        return Err(Errno::EINVAL);
+    }
+    let [mode, selector, offset, len] = UserPtr::<[u64; 4]>::new(from).read()?;
+    let arguments = [offset, len, selector].map(|word| word as usize);
+    subject.with_thread(|thread| super::prctl::set_dispatch(thread, mode as usize, arguments))
+}
+
+fn get_dispatch(subject: &Subject, len: usize, to: usize) -> Result {
+    if len != DISPATCH {
+        return Err(Errno::EINVAL);
+    }
+    let config = subject.with_thread(|thread| Ok(thread.dispatch.config()))?;
+    let Config { offset, len, selector } = config.unwrap_or_default();
+    UserPtr::<[u64; 4]>::new(to).write(&[u64::from(config.is_some()), selector, offset, len])
 }
 
 /// PTRACE_PEEKSIGINFO: so many of the signals that wait, as struct ptrace_peeksiginfo_args says. Says how many it has shown. A signal ends it.

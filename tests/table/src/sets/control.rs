@@ -60,7 +60,7 @@ sets! {
         PR_SET_THP_DISABLE = 41 (Int(&SMALL)), PR_GET_THP_DISABLE = 42, PR_CAP_AMBIENT = 47 (Int(&SMALL), Int(&ANY)),
         PR_GET_SPECULATION_CTRL = 52 (Int(&SMALL)) refused "EINVAL", PR_SET_SPECULATION_CTRL = 53 (Int(&SMALL), Int(&ANY)) refused "EINVAL",
         PR_SET_IO_FLUSHER = 57 (Int(&SMALL)), PR_GET_IO_FLUSHER = 58,
-        PR_SET_SYSCALL_USER_DISPATCH = 59 (Int(&SMALL), Addr, Len, Addr) refused "EINVAL", PR_SCHED_CORE = 62 (Int(&SMALL)) refused "EINVAL",
+        PR_SET_SYSCALL_USER_DISPATCH = 59 (Int(&SMALL), Addr, Len, Addr), PR_SCHED_CORE = 62 (Int(&SMALL)) refused "EINVAL",
         PR_SET_MDWE = 65 (Int(&SMALL)), PR_GET_MDWE = 66, PR_SET_VMA = 0x5356_4d41 (Int(&SMALL), Addr, Len, Text) refused "EINVAL"
     } flags { }
     ARCH_PRCTL "arch_prctl command" choose {

@@ -169,6 +169,13 @@ pub unsafe fn init(tables: &MachineTables) {
     }
 }
 
+/// The node that an address belongs to, as [`split_by_node`] has it.
+pub fn node_of_address(address: u64) -> u32 {
+    let t = TOPOLOGY.get();
+    let mut ranges = t.memory.iter().take(t.memory_count);
+    ranges.find(|m| (m.range.start..m.range.end).contains(&address)).map_or(0, |m| m.node)
+}
+
 /// Cuts `range` at node borders. Memory that no table mentions belongs to node 0.
 pub fn split_by_node(range: PhysRange, f: &mut dyn FnMut(PhysRange, u32)) {
     let t = TOPOLOGY.get();

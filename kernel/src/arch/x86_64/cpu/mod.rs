@@ -2,6 +2,7 @@
 
 mod boot_cell;
 pub mod features;
+pub mod flaws;
 pub mod gdt;
 pub mod identity;
 pub mod percpu;

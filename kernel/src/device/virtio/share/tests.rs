@@ -120,7 +120,7 @@ fn share(features: u32, len: u16, tag: &[u8]) -> Result<(&'static Share, Arc<Fak
         state: Mutex::default(),
         device: OnceLock::new(),
     });
-    let (transport, _) = Transport::mmio(Registers(fake.clone())).unwrap().unwrap();
+    let (transport, ..) = Transport::mmio(Registers(fake.clone())).unwrap().unwrap();
     let (device, features) = find::start(transport, &find::SHARE, |_, _, _| Ok(())).unwrap();
     let device: &'static Device = Box::leak(Box::new(device));
     fake.device.set(device).ok().unwrap();

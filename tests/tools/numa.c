@@ -161,6 +161,12 @@ static void mappings(void)
 	touch(own, PAGES);
 	show("private", own, PAGES);
 	munmap(own, PAGES * PAGE);
+	say("  %ld", bind_to(at, PAGES * PAGE, MPOL_BIND, 2, MPOL_MF_MOVE | MPOL_MF_STRICT));
+	show("moved", at, PAGES);
+	say("  whole: %d", is_whole(at, PAGES));
+	char byte = 0;
+	pread(fd, &byte, 1, 5 * PAGE);
+	say("  read: %d", byte);
 	munmap(at, PAGES * PAGE);
 	close(fd);
 }

@@ -14,13 +14,15 @@
 //!
 //! How many pages of a mount are dirty is counted on each CPU (`sync::quota`). Who would make more than an eighth of memory sends some first.
 //!
-//! Lock order: mounts, files; innermost but for fids. Neither is held while the server is asked.
+//! Lock order: mounts, or a shard of files; innermost but for fids. Neither is held while the server is asked.
 #![forbid(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
+use sync::percpu::Padded;
 use sync::quota::{Quota, UNLIMITED};
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 use vm::VmError;
@@ -31,8 +33,9 @@ use crate::errno::{EINTR, EIO, Result};
 use crate::fs::vfs::cache::inodes::InodeTable;
 use crate::fs::vfs::clock;
 use crate::fs::vfs::inode::Inode;
+use crate::fs::vfs::numbers;
 use crate::lock_order as level;
-use crate::sched::{Sleep, WaitQueue, spawn};
+use crate::sched::{Sleep, WaitQueue, give_way, spawn};
 
 lock_class! { static FILES: LockClass = ("files that are written back", level::RemoteWrittenBack); }
 lock_class! { static MOUNTS_CLASS: LockClass = ("mounts that are written back", level::RemoteWrittenBack); }
@@ -46,11 +49,16 @@ const PART: u64 = 1024;
 const SHARE: u64 = 8;
 /// How often who makes too many dirty sends some before he goes on all the same.
 const TRIES: u32 = 8;
+/// Each on lines of its own, with the files of some numbers.
+const SHARDS: usize = 64;
+
+/// In the order of their inodes' numbers. Of one number are more than one where an inode was forgotten that has dirty pages.
+type Shard = SpinLock<Vec<Arc<Listed>>, level::RemoteWrittenBack>;
 
 /// Of one mount.
 pub struct Back {
     inodes: Arc<InodeTable>,
-    files: SpinLock<Vec<Arc<Listed>>, level::RemoteWrittenBack>,
+    files: Box<[Padded<Shard>]>,
     dirty: Quota<1>,
     /// Dirty pages.
     most: AtomicU64,
@@ -125,9 +133,11 @@ fn mounts() -> Vec<Arc<Back>> {
 
 impl Back {
     pub fn try_new(inodes: &Arc<InodeTable>) -> Result<Arc<Back>> {
+        let mut files = sync::try_vec(SHARDS)?;
+        files.resize_with(SHARDS, || Padded(SpinLock::new(Vec::new(), &FILES)));
         let back = try_arc(Back {
             inodes: inodes.clone(),
-            files: SpinLock::new(Vec::new(), &FILES),
+            files: files.into_boxed_slice(),
             dirty: Quota::try_new()?,
             most: AtomicU64::new((vm::frame::total_frames() / SHARE).max(PART)),
             hurries: AtomicBool::new(false),
@@ -143,11 +153,15 @@ impl Back {
     /// ENOMEM.
     pub fn list(&self, inode: &Arc<Inode>, fid: Arc<Fid>) -> Result {
         let new = try_arc(Listed { inode: inode.clone(), fid: SpinLock::new(Some(fid.clone()), &FID) })?;
-        let mut files = self.files.lock();
-        let old = match files.iter().find(|listed| Arc::ptr_eq(&listed.inode, inode)) {
-            Some(listed) => listed.fid.lock().replace(fid),
+        let mut files = self.shard(inode.number)?.lock();
+        let known = of_number(&files, inode.number)
+            .find(|listed| Arc::ptr_eq(&listed.inode, inode))
+            .map(|listed| listed.fid.lock().replace(fid.clone()));
+        let old = match known {
+            Some(old) => old,
             None => {
-                files.try_push(new.clone())?;
+                let at = files.partition_point(|listed| listed.inode.number < inode.number);
+                files.try_insert(at, new.clone())?;
                 None
             }
         };
@@ -156,14 +170,20 @@ impl Back {
         Ok(())
     }
 
+    fn shard(&self, number: u64) -> Result<&Shard> {
+        let shard = self.files.get(numbers::spread(number) as usize % SHARDS).ok_or(EIO)?;
+        Ok(&shard.0)
+    }
+
     /// Pages of the file of that number, and with these `remote` data, are to be dirty, and none was. May sleep.
     ///
     /// # Errors
     /// Its inode is gone; those of the server, where nobody has it open to write.
     pub fn begin_dirty(&self, path: u64, is_it: impl Fn(&Node) -> bool) -> Result {
+        let shard = self.shard(path)?;
         let find = || {
-            let files = self.files.lock();
-            let listed = files.iter().find(|listed| node_of(&listed.inode).is_some_and(&is_it))?;
+            let files = shard.lock();
+            let listed = of_number(&files, path).find(|listed| node_of(&listed.inode).is_some_and(&is_it))?;
             Some((listed.inode.clone(), listed.fid.lock().is_some()))
         };
         let inode = match find() {
@@ -190,16 +210,19 @@ impl Back {
                 return Ok(());
             }
             let mut sent = 0u64;
-            for listed in self.all().map_err(|_| VmError::NoMemory)? {
+            let said = self.each(|listed| {
                 match node_of(&listed.inode).map_or(Ok(0), |node| node.write_back(PART)) {
                     Ok(pages) => sent = sent.saturating_add(pages),
-                    Err(EINTR) => return Err(VmError::Interrupted),
+                    Err(EINTR) => return Err(EINTR),
                     // Lost, and so clean.
                     Err(_) => sent = sent.saturating_add(1),
                 }
-                if sent >= n {
-                    break;
-                }
+                Ok(sent < n)
+            });
+            match said {
+                Ok(()) => {}
+                Err(EINTR) => return Err(VmError::Interrupted),
+                Err(_) => return Err(VmError::NoMemory),
             }
             if sent == 0 {
                 // Others send them.
@@ -225,15 +248,27 @@ impl Back {
 
     #[cfg(test)]
     pub fn listed(&self) -> usize {
-        self.files.lock().len()
+        self.files.iter().map(|shard| shard.0.lock().len()).sum()
     }
 
-    fn all(&self) -> Result<Vec<Arc<Listed>>> {
-        let mut all = Vec::new();
-        for listed in &*self.files.lock() {
-            all.try_push(listed.clone())?;
+    /// Calls `f` for each file that was listed when its shard's turn came, with no lock held, as long as it says so. Gives way.
+    ///
+    /// # Errors
+    /// ENOMEM, and those of `f`, which end it.
+    fn each(&self, mut f: impl FnMut(&Arc<Listed>) -> Result<bool>) -> Result {
+        for shard in &self.files {
+            let mut all = Vec::new();
+            for listed in &*shard.0.lock() {
+                all.try_push(listed.clone())?;
+            }
+            for listed in &all {
+                if !f(listed)? {
+                    return Ok(());
+                }
+                let _ = give_way();
+            }
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Memory is scarce: dirty pages are sent soon.
@@ -252,10 +287,9 @@ impl Back {
     /// Sends what is due; says whether anything is dirty yet.
     pub fn look(&self, now: u64) -> bool {
         let hurries = self.hurries.swap(false, SeqCst) || self.ended.load(SeqCst);
-        let Ok(all) = self.all() else { return true };
         let mut is_dirty = false;
-        for listed in all {
-            let Some(node) = node_of(&listed.inode) else { continue };
+        let said = self.each(|listed| {
+            let Some(node) = node_of(&listed.inode) else { return Ok(true) };
             let unwritten = &node.remote.unwritten;
             if unwritten.is_dirty()
                 && (hurries || !listed.is_used() || unwritten.since().saturating_add(AGE) <= now)
@@ -264,9 +298,11 @@ impl Back {
                 let _ = node.write_back(u64::MAX);
             }
             is_dirty |= unwritten.is_dirty();
-            self.retire(&listed);
-        }
-        is_dirty
+            self.retire(listed);
+            Ok(true)
+        });
+        // Without memory they are looked at the next time.
+        is_dirty || said.is_err()
     }
 
     /// Sends all that is dirty; says which files there are now. May sleep.
@@ -275,16 +311,17 @@ impl Back {
     /// The first that came. EINTR ends it.
     pub fn send_all(&self, mut sent: impl FnMut(&Node) -> Result) -> Result {
         let mut failed = Ok(());
-        for listed in self.all()? {
-            let Some(node) = node_of(&listed.inode) else { continue };
+        self.each(|listed| {
+            let Some(node) = node_of(&listed.inode) else { return Ok(true) };
             let said =
                 node.write_back(u64::MAX).and_then(|pages| if pages > 0 { sent(node) } else { Ok(()) });
             if said == Err(EINTR) {
-                return said;
+                return Err(EINTR);
             }
             failed = failed.and(said);
-            self.retire(&listed);
-        }
+            self.retire(listed);
+            Ok(true)
+        })?;
         failed
     }
 
@@ -294,21 +331,35 @@ impl Back {
         // Not looked for under the list's lock.
         let is_mapped = node.is_mapped();
         let mut gone = (None, None);
-        let mut files = self.files.lock();
+        let number = listed.inode.number;
+        let Ok(shard) = self.shard(number) else { return };
+        let mut files = shard.lock();
         if node.remote.unwritten.is_any() || listed.is_used() {
             return;
         }
         if !is_mapped || self.ended.load(SeqCst) {
             gone.0 = listed.fid.lock().take();
             if (node.is_referred_to_by_nobody() || self.ended.load(SeqCst))
-                && let Some(at) = files.iter().position(|other| Arc::ptr_eq(other, listed))
+                && let Some(at) = place_of(&files, listed)
             {
-                gone.1 = Some(files.swap_remove(at));
+                gone.1 = Some(files.remove(at));
             }
         }
         drop(files);
         drop(gone);
     }
+}
+
+/// Those of `files`, which are in order, whose inode has that number.
+fn of_number(files: &[Arc<Listed>], number: u64) -> impl Iterator<Item = &Arc<Listed>> {
+    let first = files.partition_point(|listed| listed.inode.number < number);
+    files.iter().skip(first).take_while(move |listed| listed.inode.number == number)
+}
+
+fn place_of(files: &[Arc<Listed>], wanted: &Arc<Listed>) -> Option<usize> {
+    let number = wanted.inode.number;
+    let at = of_number(files, number).position(|listed| Arc::ptr_eq(listed, wanted))?;
+    files.partition_point(|listed| listed.inode.number < number).checked_add(at)
 }
 
 impl Listed {

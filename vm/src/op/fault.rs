@@ -80,11 +80,10 @@ pub(crate) struct Spare {
 impl Spare {
     /// Takes a frame of zeros for `place` into `spare`, or clears the one that is there, if that is for `place`.
     pub fn want_zero(spare: &mut Option<Spare>, place: Place) -> Result<(), FaultError> {
+        if spare.as_ref().is_some_and(|s| s.place != place) {
+            *spare = None;
+        }
         match spare {
-            Some(s) if s.place != place => {
-                *spare = None;
-                return Self::want_zero(spare, place);
-            }
             Some(s) if !s.zero => pin::clear(&mut s.frame),
             Some(_) => {}
             None => {

@@ -336,20 +336,25 @@ impl Place {
     }
 
     /// A page with unspecified contents; None where memory is exhausted, or that of the nodes that are allowed.
-    #[inline]
+    #[inline(always)]
     pub fn alloc_dirty(self) -> Option<OwnedFrame> {
-        match choose(self.policy, Some(self.page)) {
-            Some(choice) => frame::alloc_dirty_from(&choice),
-            None => frame::alloc_dirty(),
-        }
+        if in_use() { self.alloc_chosen(false) } else { frame::alloc_dirty() }
     }
 
     /// A page of zeros. Not to be called with a leaf locked (NothingSlowUnderLeaf).
-    #[inline]
+    #[inline(always)]
     pub fn alloc_zeroed(self) -> Option<OwnedFrame> {
-        match choose(self.policy, Some(self.page)) {
-            Some(choice) => frame::alloc_zeroed_from(&choice),
-            None => frame::alloc_zeroed(),
+        if in_use() { self.alloc_chosen(true) } else { frame::alloc_zeroed() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_chosen(self, zeroed: bool) -> Option<OwnedFrame> {
+        match (choose(self.policy, Some(self.page)), zeroed) {
+            (Some(choice), true) => frame::alloc_zeroed_from(&choice),
+            (Some(choice), false) => frame::alloc_dirty_from(&choice),
+            (None, true) => frame::alloc_zeroed(),
+            (None, false) => frame::alloc_dirty(),
         }
     }
 }

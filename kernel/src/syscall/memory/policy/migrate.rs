@@ -174,7 +174,7 @@ fn next_step(from: Nodes, to: Nodes, left: Nodes) -> Option<(u32, usize)> {
 #[cfg(test)]
 mod tests {
     use super::next_step;
-    use alloc::vec::Vec;
+    use std::vec::Vec;
 
     fn steps(from: u16, to: u16) -> Vec<(u32, usize)> {
         let mut left = from;

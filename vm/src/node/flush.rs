@@ -7,7 +7,7 @@
 
 use super::segment::Removed;
 use super::{DetachedLeaf, Locked, Node, Registration, Retired, Taken};
-use crate::machine::{CpuSet, FlushRange, Machine};
+use crate::machine::{CpuSet, FlushCause, FlushRange, Machine};
 use crate::object::rmap::ReverseOps;
 use crate::order::Leaf;
 use crate::order::Order;
@@ -186,17 +186,23 @@ impl<'s> Flushed<'s> {
         Self::new(space, FlushRange::ALL, DebugOnly::new(|| Moment::END))
     }
 
-    /// All translations of `range`, which lies in leaves that `viewers` link to, in `space` are gone.
-    pub fn by_flushing<M: Machine>(space: &'s SpaceTlb, range: FlushRange, viewers: &CpuSet) -> Self {
+    /// All translations of `range`, which lies in leaves that `viewers` link to, in `space` are gone; `tables`: and all pointers to tables that were taken out.
+    pub fn by_flushing<M: Machine>(
+        space: &'s SpaceTlb,
+        range: FlushRange,
+        viewers: &CpuSet,
+        tables: bool,
+        cause: FlushCause,
+    ) -> Self {
         let begun = DebugOnly::new(Moment::now);
-        space.flush::<M>(range, viewers);
+        space.flush::<M>(range, viewers, tables, cause);
         Self::new(space, range, begun)
     }
 
     /// All translations of user addresses in `space` are gone.
-    pub fn by_flushing_all<M: Machine>(space: &'s SpaceTlb) -> Self {
+    pub fn by_flushing_all<M: Machine>(space: &'s SpaceTlb, cause: FlushCause) -> Self {
         let begun = DebugOnly::new(Moment::now);
-        space.flush_all::<M>(FlushRange::ALL);
+        space.flush_all::<M>(FlushRange::ALL, cause);
         Self::new(space, FlushRange::ALL, begun)
     }
 }
@@ -246,11 +252,13 @@ pub struct Gather<'g> {
     pub removed: Removed,
     /// Of objects in `removed`: lists that a leaf is on and need not be. No more than `removed` has.
     left: ArrayVec<Registration, { Removed::MOST }>,
+    cause: FlushCause,
 }
 
 impl<'g> Gather<'g> {
-    pub fn new() -> Self {
+    pub fn new(cause: FlushCause) -> Self {
         Self {
+            cause,
             range: FlushRange::EMPTY,
             viewers: CpuSet::EMPTY,
             entries: ArrayVec::new_const(),
@@ -312,7 +320,8 @@ impl<'g> Gather<'g> {
 
     fn flush_and_free<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
         if !self.range.is_empty() {
-            let proof = Flushed::by_flushing::<M>(space, self.range, &self.viewers);
+            let tables = !self.leaves.is_empty();
+            let proof = Flushed::by_flushing::<M>(space, self.range, &self.viewers, tables, self.cause);
             self.range = FlushRange::EMPTY;
             self.viewers = CpuSet::EMPTY;
             for page in self.entries.drain(..) {
@@ -332,11 +341,5 @@ impl<'g> Gather<'g> {
 impl Drop for Gather<'_> {
     fn drop(&mut self) {
         debug_assert!(self.range.is_empty() && self.left.is_empty(), "what was gathered was not flushed");
-    }
-}
-
-impl Default for Gather<'_> {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -276,6 +276,14 @@ impl SpaceTlb {
         !cpus.is_empty()
     }
 
+    /// Is another CPU likely to be interrupted by a flush of leaves that `viewers` link to?
+    #[inline]
+    pub(crate) fn is_used_elsewhere(&self, viewers: &CpuSet) -> bool {
+        let mut cpus = CpuSet(self.cpus.may_translate(viewers.0));
+        cpus.remove(machine::cpu_id());
+        !cpus.is_empty()
+    }
+
     /// Returns when no CPU uses a translation of `range`, which lies in leaves that `viewers` link to, that was made before the
     /// call. `tables`: nor a pointer to a table that was taken out there. No leaf is locked.
     pub(crate) fn flush<M: Machine>(

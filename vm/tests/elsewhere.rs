@@ -102,6 +102,23 @@ fn a_cpu_that_runs_no_program_is_not_interrupted_but_for_tables() {
 }
 
 #[test]
+fn one_call_over_many_pages_interrupts_another_cpu_once() {
+    let _g = alone();
+    let (s, a) = used_by_both(true);
+    // Three leaves, of which both have touched the first.
+    let fill = || (0..1000).for_each(|page| write(&s, a + page * PAGE, 1).unwrap());
+    fill();
+    elsewhere(|| assert_eq!(read(&s, a + 600 * PAGE), Ok(1)));
+    assert_eq!(interrupts(|| s.advise(VirtAddr(a), 1000 * PAGE, Advice::DontNeed).unwrap()), 1);
+    elsewhere(|| assert_eq!([0, 600].map(|page| read(&s, a + page * PAGE)), [Ok(0); 2]));
+    fill();
+    assert_eq!(interrupts(|| s.unmap(VirtAddr(a + PAGE), 1000 * PAGE).unwrap()), 1);
+    elsewhere(|| assert_eq!(read(&s, a + 600 * PAGE), Err(FaultError::NotMapped)));
+    drop(s);
+    elsewhere(sync::rcu::drain);
+}
+
+#[test]
 fn a_cpu_that_rests_and_comes_back_keeps_what_nobody_changed() {
     let _g = alone();
     let (s, a) = used_by_both(true);

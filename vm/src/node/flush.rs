@@ -12,10 +12,12 @@ use crate::object::rmap::ReverseOps;
 use crate::order::Leaf;
 use crate::order::Order;
 use crate::tlb::{OwnTlb, SpaceTlb};
+use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
+use sync::TryVec;
 use sync::level::{Before, Held};
 use sync::rcu::RcuRead;
 
@@ -242,12 +244,17 @@ impl<'l> SharersFlushed<'l> {
     }
 }
 
+/// Pages that wait for one flush at most, beside those in [`Gather`] itself.
+const ASIDE: usize = 1024;
+
 /// Frames and leaves that wait for a flush. Operations stop when it is full, flush and go on.
 pub struct Gather<'g> {
     pub range: FlushRange,
     /// CPUs whose views link to the leaves in which the entries lay.
     viewers: CpuSet,
     entries: ArrayVec<Taken, 64>,
+    /// More of them, where a flush interrupts other CPUs: one is sent for all.
+    aside: Vec<Taken>,
     leaves: ArrayVec<DetachedLeaf<'g>, 16>,
     pub removed: Removed,
     /// Of objects in `removed`: lists that a leaf is on and need not be. No more than `removed` has.
@@ -262,6 +269,7 @@ impl<'g> Gather<'g> {
             range: FlushRange::EMPTY,
             viewers: CpuSet::EMPTY,
             entries: ArrayVec::new_const(),
+            aside: Vec::new(),
             leaves: ArrayVec::new_const(),
             removed: Removed::new(),
             left: ArrayVec::new_const(),
@@ -309,6 +317,35 @@ impl<'g> Gather<'g> {
         debug_assert!(fits.is_ok());
     }
 
+    /// Makes room where it is full. No leaf is locked.
+    #[inline]
+    pub fn make_room<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
+        if self.is_full() && (self.leaves.is_full() || !self.set_aside(space)) {
+            self.finish::<M>(space, order);
+        }
+    }
+
+    /// Makes room among the entries without a flush, if that would interrupt others and there is memory. [`ASIDE`] pages are kept back at most.
+    #[cold]
+    #[inline(never)]
+    fn set_aside(&mut self, space: &SpaceTlb) -> bool {
+        if !space.is_used_elsewhere(&self.viewers) {
+            return false;
+        }
+        let len = self.aside.len();
+        if len.saturating_add(self.entries.len()) > ASIDE
+            || self.aside.try_reserve_exact(ASIDE.saturating_sub(len)).is_err()
+        {
+            return false;
+        }
+        // There is room for all.
+        while let Some(page) = self.entries.pop() {
+            let kept = self.aside.push_reserved(page);
+            debug_assert!(kept.is_ok());
+        }
+        true
+    }
+
     /// Flushes and frees. No leaf is locked.
     #[inline]
     pub fn finish<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
@@ -327,6 +364,9 @@ impl<'g> Gather<'g> {
             for page in self.entries.drain(..) {
                 Retired::entry::<M>(page, proof);
             }
+            if !self.aside.is_empty() {
+                self.free_aside::<M>(proof);
+            }
             for leaf in self.leaves.drain(..) {
                 Retired::leave_leaf::<M>(leaf, proof, order);
             }
@@ -335,6 +375,17 @@ impl<'g> Gather<'g> {
             registration.undo(order);
         }
         self.removed.let_go();
+    }
+}
+
+impl Gather<'_> {
+    /// In a frame of its own: what has nothing aside pays nothing for it.
+    #[cold]
+    #[inline(never)]
+    fn free_aside<M: Machine>(&mut self, proof: Flushed<'_>) {
+        for page in core::mem::take(&mut self.aside) {
+            Retired::entry::<M>(page, proof);
+        }
     }
 }
 

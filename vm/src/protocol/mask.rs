@@ -234,8 +234,9 @@ impl<const N: usize> SpaceCpus<N> {
         self.may_translate([u64::MAX; N])
     }
 
+    /// As [`Self::to_flush`], without an order: what may have changed meanwhile.
     #[inline]
-    fn may_translate(&self, mut viewers: [u64; N]) -> [u64; N] {
+    pub fn may_translate(&self, mut viewers: [u64; N]) -> [u64; N] {
         for (word, views) in viewers.iter_mut().zip(&self.views.0) {
             // A shared leaf knows other spaces' viewers too.
             if *word != 0 {

@@ -378,9 +378,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 node.counts().note_nothing_meant();
             }
             drop(locked);
-            if gather.is_full() {
-                gather.finish::<M>(&space.tlb, order);
-            }
+            gather.make_room::<M>(&space.tlb, order);
             at = upto;
         }
         Ok(())
@@ -427,9 +425,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
             op.segments(&mut locked, range.start..upto, gather);
             gather.leave_unnamed(&mut locked, known);
             drop(locked);
-            if gather.is_full() {
-                gather.finish::<M>(&space.tlb, order);
-            }
+            gather.make_room::<M>(&space.tlb, order);
             at = leaf.address(upto);
         }
         Ok(())

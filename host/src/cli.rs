@@ -68,7 +68,7 @@ pub enum Command {
     Shares(Shares),
     /// Run loads that sleep and wake (messages, pairs, wakes, a build): rates, how late who is woken runs, moves between CPUs, instructions
     Loads(Loads),
-    /// Build C programs with gcc and tcc on this machine's files (docomp, nativekernel, buildworld): real, user and system time, cold and warm
+    /// Build C programs with gcc and tcc, and crates with cargo, on this machine's files (docomp, nativekernel, buildworld, cargo): real, user and system time, cold and warm
     ///
     /// The compilers and headers are this machine's, read through the live root; what is written stays in the guest's memory. `make builds` fetches what is built.
     Builds(Builds),
@@ -531,7 +531,7 @@ pub struct Loads {
 
 #[derive(Args)]
 pub struct Builds {
-    /// Builds: docomp (docomp-tcc and docomp-gcc), nativekernel, buildworld, buildworld-4; all if none is named
+    /// Builds: docomp (docomp-tcc and docomp-gcc), nativekernel, buildworld, buildworld-4, cargo; all if none is named
     #[arg(value_name = "BUILD")]
     pub names: Vec<String>,
     /// CPU counts, a machine each; as many jobs as CPUs
@@ -546,7 +546,7 @@ pub struct Builds {
     /// Boots of each kernel for each build; figures are their medians
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
     pub runs: u32,
-    /// Larger builds: all of the library instead of parts
+    /// Larger builds: all of the library instead of parts, and more crates
     #[arg(long)]
     pub full: bool,
     /// No instructions and lines of a compilation, only times

@@ -37,7 +37,7 @@ use sync::atomic;
 
 pub use addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 pub use error::{FaultError, VmError};
-pub use machine::{Asid, Attached, CpuSet, Entry, FlushRange, Machine};
+pub use machine::{Asid, Attached, CpuSet, Entry, FlushCause, FlushRange, Machine};
 pub use object::pager::{Asked, Pager, Shedder, may_grow, register_shedder, shed};
 pub use object::{
     Budget, BudgetKind, BudgetOwner, BudgetRef, Label, Object, ObjectOwner, ObjectPages, ObjectRef, Sink,

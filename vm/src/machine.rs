@@ -47,6 +47,44 @@ impl FlushRange {
     }
 }
 
+/// Why translations are flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlushCause {
+    /// Pages were unmapped, or others mapped in their place.
+    Unmap,
+    /// Rights changed, or what else is said of a mapping (mprotect, mlock, mbind).
+    Protect,
+    /// Pages went, and the mapping stays (madvise).
+    Discard,
+    /// Pages moved (mremap), or went to another node.
+    Move,
+    /// A page was copied for a write.
+    CopyPage,
+    /// A leaf was copied after a fork.
+    CopyLeaf,
+    /// Leaves are shared with a child.
+    Fork,
+    /// An object lost pages, or they are to be looked at again.
+    Object,
+    /// The space ends.
+    Exit,
+}
+
+impl FlushCause {
+    /// All, in the order of their numbers, with the names that /proc gives them.
+    pub const ALL: [(Self, &'static str); 9] = [
+        (Self::Unmap, "unmap"),
+        (Self::Protect, "protect"),
+        (Self::Discard, "discard"),
+        (Self::Move, "move"),
+        (Self::CopyPage, "copy_page"),
+        (Self::CopyLeaf, "copy_leaf"),
+        (Self::Fork, "fork"),
+        (Self::Object, "object"),
+        (Self::Exit, "exit"),
+    ];
+}
+
 /// A set of CPUs that one CPU reads and writes, or that lies under a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuSet(pub(crate) [u64; CpuSet::WORDS]);
@@ -124,6 +162,9 @@ pub trait Machine: Sized + Send + Sync + 'static {
     const LEVELS: u8 = 4;
     /// Address-space ids to use on each CPU, 1..=[`crate::tlb::MAX_ASIDS`]. 1: every change of space flushes.
     const ASIDS: usize;
+
+    /// The most pages that [`Self::flush_local`] flushes one by one; of more it flushes the whole space.
+    const SINGLE_FLUSHES: usize;
 
     /// The bit of an entry that says: the hardware may use it.
     const PRESENT: u64;

@@ -1,15 +1,16 @@
 //! Which CPUs may hold translations of a space, and how they are made to forget them.
 //!
 //! Invariants: MaskBeforeRoot (protocol/mask.rs, with the reason why no flush is lost). A CPU that went on to another space stays in the
-//! mask and keeps its address-space id: the next switch back finds its translations.
+//! mask and keeps its address-space id: the next switch back finds its translations, unless they were to be flushed meanwhile. A CPU that is elsewhere, or runs no
+//! program, is not interrupted: it is marked, and flushes when it comes back.
 //!
 //! Lock order: none taken. The per-CPU state is touched by its CPU with interrupts disabled.
 //!
 //! A low room: it loads roots.
 
 use crate::addr::PhysAddr;
-use crate::machine::{Asid, CpuSet, FlushRange, Machine};
-use crate::protocol::mask::SpaceCpus;
+use crate::machine::{Asid, CpuSet, FlushCause, FlushRange, Machine};
+use crate::protocol::mask::{Kept, Loaded, SpaceCpus};
 use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -23,8 +24,8 @@ pub const MAX_ASIDS: usize = 7;
 /// This CPU's view of address spaces.
 #[repr(align(64))]
 struct CpuTlb {
-    /// Id of the space whose root is loaded; 0: the kernel's own.
-    loaded: AtomicU64,
+    /// The space whose root is loaded; others read it when they flush.
+    loaded: Loaded,
     /// Space whose translations are cached under address-space id `i + 1`; 0: none.
     owners: [AtomicU64; MAX_ASIDS],
     /// Next address-space id to give away.
@@ -36,7 +37,7 @@ struct CpuTlb {
 impl CpuTlb {
     const fn new() -> Self {
         Self {
-            loaded: AtomicU64::new(0),
+            loaded: Loaded::new(),
             owners: [const { AtomicU64::new(0) }; MAX_ASIDS],
             next: AtomicUsize::new(0),
             last: AtomicUsize::new(0),
@@ -76,15 +77,44 @@ impl CpuTlb {
     }
 }
 
-/// TLB traffic of one CPU.
-pub struct TlbCounts {
-    /// Flushes of this CPU's own translations.
-    pub local: Count,
-    /// Flushes that interrupted others, and how many CPUs they asked.
+/// Flushes of one cause that one CPU began.
+pub struct CauseCounts {
+    /// Those that interrupted others, and how many CPUs they asked.
     pub sent: Count,
     pub asked: Count,
+    /// CPUs that had not to be asked, as they flush when they come back.
+    pub spared: Count,
+}
+
+impl CauseCounts {
+    const fn new() -> Self {
+        Self { sent: Count::new(), asked: Count::new(), spared: Count::new() }
+    }
+}
+
+/// TLB traffic of one CPU.
+pub struct TlbCounts {
+    /// Flushes of all of this CPU's own translations, and pages of its other flushes.
+    pub local_all: Count,
+    pub local_pages: Count,
+    /// By [`FlushCause`].
+    pub causes: [CauseCounts; FlushCause::ALL.len()],
     /// Requests answered.
     pub received: Count,
+}
+
+impl TlbCounts {
+    #[inline]
+    fn count_local<M: Machine>(&self, range: &FlushRange) {
+        match range.pages() {
+            pages if pages <= M::SINGLE_FLUSHES => self.local_pages.add(pages as u64),
+            _ => self.local_all.add(1),
+        }
+    }
+
+    fn of(&self, cause: FlushCause) -> &CauseCounts {
+        &self.causes[cause as usize]
+    }
 }
 
 per_cpu! {
@@ -92,8 +122,12 @@ per_cpu! {
 }
 per_cpu! {
     /// TLB traffic, for /proc.
-    pub static TLB_COUNTS: TlbCounts =
-        TlbCounts { local: Count::new(), sent: Count::new(), asked: Count::new(), received: Count::new() };
+    pub static TLB_COUNTS: TlbCounts = TlbCounts {
+        local_all: Count::new(),
+        local_pages: Count::new(),
+        causes: [const { CauseCounts::new() }; FlushCause::ALL.len()],
+        received: Count::new(),
+    };
 }
 per_cpu! {
     static NEXT_ID: Count = Count::new();
@@ -189,7 +223,7 @@ impl SpaceTlb {
 
     /// Is the space loaded on this CPU?
     pub(crate) fn is_loaded(&self) -> bool {
-        TLB.this().loaded.load(Ordering::Relaxed) == self.id
+        TLB.this().loaded.runs(self.id)
     }
 
     /// Loads `root`.
@@ -200,12 +234,14 @@ impl SpaceTlb {
     pub(crate) unsafe fn switch_in<M: Machine>(&self, root: PhysAddr) {
         let irq = machine::irq_save();
         let tlb = TLB.this();
-        if tlb.loaded.load(Ordering::Relaxed) != self.id {
-            self.cpus.come(machine::cpu_id(), || {
-                let asid = tlb.find_or_take::<M>(self.id);
-                tlb.loaded.store(self.id, Ordering::Relaxed);
-                // SAFETY: the tables stay until all CPUs have left, as the caller says.
-                unsafe { M::load_root(root, asid) };
+        if !tlb.loaded.runs(self.id) {
+            self.cpus.come(machine::cpu_id(), &tlb.loaded, self.id, |kept| {
+                if kept != Kept::Root {
+                    let mut asid = tlb.find_or_take::<M>(self.id);
+                    asid.flush |= kept == Kept::Stale;
+                    // SAFETY: the tables stay until all CPUs have left, as the caller says.
+                    unsafe { M::load_root(root, asid) };
+                }
             });
         }
         machine::irq_restore(irq);
@@ -219,7 +255,7 @@ impl SpaceTlb {
     pub(crate) unsafe fn enter_view<M: Machine>(&self, root: PhysAddr) {
         let irq = machine::irq_save();
         let (tlb, cpu) = (TLB.this(), machine::cpu_id());
-        if tlb.loaded.load(Ordering::Relaxed) == self.id && !self.cpus.has_view(cpu) {
+        if tlb.loaded.runs(self.id) && !self.cpus.has_view(cpu) {
             self.cpus.enter_view(cpu, || {
                 // What was cached through the space's root must not be used any more: as if the id were new here.
                 tlb.forget(self.id);
@@ -240,37 +276,77 @@ impl SpaceTlb {
         !cpus.is_empty()
     }
 
-    /// Returns when no CPU holds a translation of `range`, which lies in leaves that `viewers` link to, that was made before the
-    /// call. No leaf is locked.
-    pub(crate) fn flush<M: Machine>(&self, range: FlushRange, viewers: &CpuSet) {
+    /// Is another CPU likely to be interrupted by a flush of leaves that `viewers` link to?
+    #[inline]
+    pub(crate) fn is_used_elsewhere(&self, viewers: &CpuSet) -> bool {
+        let mut cpus = CpuSet(self.cpus.may_translate(viewers.0));
+        cpus.remove(machine::cpu_id());
+        !cpus.is_empty()
+    }
+
+    /// Returns when no CPU uses a translation of `range`, which lies in leaves that `viewers` link to, that was made before the
+    /// call. `tables`: nor a pointer to a table that was taken out there. No leaf is locked.
+    pub(crate) fn flush<M: Machine>(
+        &self,
+        range: FlushRange,
+        viewers: &CpuSet,
+        tables: bool,
+        cause: FlushCause,
+    ) {
         let cpus = CpuSet(self.cpus.to_flush(viewers.0));
-        self.send::<M>(&FlushRequest { space: self, range, leave: false }, cpus);
+        self.send::<M>(&FlushRequest { space: self, range, leave: false }, cpus, tables, cause);
     }
 
     /// As `flush`, of all leaves.
-    pub(crate) fn flush_all<M: Machine>(&self, range: FlushRange) {
+    pub(crate) fn flush_all<M: Machine>(&self, range: FlushRange, cause: FlushCause) {
         let cpus = CpuSet(self.cpus.all_to_flush());
-        self.send::<M>(&FlushRequest { space: self, range, leave: false }, cpus);
+        self.send::<M>(&FlushRequest { space: self, range, leave: false }, cpus, false, cause);
     }
 
     /// Returns when no CPU has the root or a view loaded. The space is not switched to any more, so that translations under its
     /// address-space ids are dead: an id is flushed before another space uses it.
     pub(crate) fn leave_everywhere<M: Machine>(&self) {
         let cpus = CpuSet(self.cpus.all_to_flush());
-        self.send::<M>(&FlushRequest { space: self, range: FlushRange::ALL, leave: true }, cpus);
+        let request = FlushRequest { space: self, range: FlushRange::ALL, leave: true };
+        self.send::<M>(&request, cpus, true, FlushCause::Exit);
     }
 
-    fn send<M: Machine>(&self, request: &FlushRequest, mut cpus: CpuSet) {
+    fn send<M: Machine>(&self, request: &FlushRequest, mut cpus: CpuSet, tables: bool, cause: FlushCause) {
         let irq = machine::irq_save();
         let cpu = machine::cpu_id();
         if cpus.contains(cpu) {
-            TLB_COUNTS.this().local.add(1);
+            TLB_COUNTS.this().count_local::<M>(&request.range);
             self.handle_flush::<M>(request, cpu);
         }
         machine::irq_restore(irq);
         cpus.remove(cpu);
         if !cpus.is_empty() {
-            let counts = TLB_COUNTS.this();
+            self.ask_others::<M>(request, cpus, tables, cause);
+        }
+    }
+
+    #[cold]
+    fn ask_others<M: Machine>(
+        &self,
+        request: &FlushRequest,
+        mut cpus: CpuSet,
+        tables: bool,
+        cause: FlushCause,
+    ) {
+        let counts = TLB_COUNTS.this().of(cause);
+        for cpu in { cpus }.iter() {
+            let loaded = &TLB.of(cpu).loaded;
+            let asked = if request.leave {
+                self.cpus.must_leave(loaded, self.id)
+            } else {
+                self.cpus.must_ask(cpu, loaded, self.id, tables)
+            };
+            if !asked {
+                cpus.remove(cpu);
+                counts.spared.add(1);
+            }
+        }
+        if !cpus.is_empty() {
             counts.sent.add(1);
             counts.asked.add(cpus.iter().count() as u64);
             M::flush_remote(&cpus, request);
@@ -279,18 +355,23 @@ impl SpaceTlb {
 
     fn handle_flush<M: Machine>(&self, request: &FlushRequest, cpu: sync::CpuId) {
         let tlb = if cfg!(target_os = "none") { TLB.this() } else { TLB.of(cpu) };
-        let loaded = tlb.loaded.load(Ordering::Relaxed) == self.id;
-        if loaded && !request.leave {
+        if tlb.loaded.runs(self.id) && !request.leave {
             if let Some(asid) = tlb.find::<M>(self.id) {
                 M::flush_local(asid, &request.range);
             }
             return;
         }
-        if loaded {
-            tlb.loaded.store(0, Ordering::Relaxed);
+        if tlb.loaded.has(self.id) {
             M::load_kernel_root();
+            tlb.loaded.leave();
         }
         tlb.forget(self.id);
         self.cpus.go(cpu);
     }
+}
+
+/// This CPU runs no program until the next [`crate::Space::switch_in`]: it uses no address of one, and who flushes need not interrupt it. Interrupts are disabled.
+#[inline]
+pub fn rest() {
+    TLB.this().loaded.rest();
 }

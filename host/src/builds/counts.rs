@@ -30,7 +30,7 @@ const GCC: (u32, u32) = (1, 2);
 /// CPUs that lines are counted between.
 const CPUS: u32 = 2;
 
-/// Of one compilation; none where it failed or was not counted.
+/// Of one compilation, of cargo's builds of one library; none where it failed or was not counted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// The kernel's, and the programs'.
@@ -55,26 +55,37 @@ pub fn of(
     if !plugin.is_file() {
         bail!("{} is missing: run 'make plugin'", plugin.display());
     }
-    let compilers: Vec<_> = builds
+    // What is counted, and its compiler if it is a loop of compilations. Lines are counted of those alone: with all accesses watched, cargo's builds take hours.
+    let counted: Vec<_> = builds
         .iter()
         .filter_map(|build| match build.what {
-            What::Compile { compiler, .. } => Some((build.name.to_owned(), compiler)),
+            What::Compile { compiler, .. } => Some((*build, Some(compiler))),
+            What::Crates { .. } => Some((*build, None)),
             What::Tree { .. } => None,
         })
         .collect();
+    let compilers: Vec<_> =
+        counted.iter().filter_map(|(build, compiler)| Some((build.name.to_owned(), (*compiler)?))).collect();
     let mut counts: BTreeMap<String, Counts> =
-        compilers.iter().map(|(name, _)| (name.clone(), Counts::default())).collect();
-    if compilers.is_empty() {
+        counted.iter().map(|(build, _)| (build.name.to_owned(), Counts::default())).collect();
+    if counted.is_empty() {
         return Ok(counts);
     }
-    let progress = progress_bar(compilers.len() as u64 * 2);
-    let lines = |tasks: u32| -> Vec<Command> {
-        let line = |compiler| {
-            let (warm, each) = if compiler == Compiler::Tcc { TCC } else { GCC };
-            places.docomp(tasks, compiler, &format!("-w {warm} -c {each}"))
-        };
-        compilers.iter().map(|(_, compiler)| Command { line: line(*compiler), huge_pages: false }).collect()
+    let progress = progress_bar((counted.len() + compilers.len()) as u64);
+    let loops = |tasks: u32, compiler| {
+        let (warm, each) = if compiler == Compiler::Tcc { TCC } else { GCC };
+        places.docomp(tasks, compiler, &format!("-w {warm} -c {each}"))
     };
+    let command = |line| Command { line, huge_pages: false };
+    // Cargo's builds have nothing before their window: the first of two warms the second.
+    let (mut commands, mut windows_of) = (Vec::new(), Vec::new());
+    for (build, compiler) in &counted {
+        match compiler {
+            Some(compiler) => commands.push(command(loops(1, *compiler))),
+            None => commands.extend([(); 2].map(|()| command(build.line(places, 1, options.full)))),
+        }
+        windows_of.push((build.name, commands.len() - 1));
+    }
     let folder = tempfile::tempdir_in(paths.cache("run")?)?;
     let mut guest = Guest { paths, kernel, options, signals };
 
@@ -83,7 +94,7 @@ pub fn of(
     let mut one = machine(1, options.memory, Accel::Tcg);
     one.deterministic = true;
     one.extra = vec!["-plugin".into(), darter_measure::instructions_plugin(&plugin, &out, false)];
-    let ran = guest.run(one, &lines(1))?;
+    let ran = guest.run(one, &commands)?;
     let text = std::fs::read_to_string(&out).unwrap_or_default();
     let seen = if text.is_empty() {
         Vec::new()
@@ -91,8 +102,8 @@ pub fn of(
         darter_measure::parse_instructions(&text).context("the plugin's counts")?
     };
     let seen: HashMap<u64, Window> = seen.into_iter().map(|window| (window.number, window)).collect();
-    for (number, ((name, _), ops)) in compilers.iter().zip(ran).enumerate() {
-        let Some(counts) = counts.get_mut(name) else { continue };
+    for (name, number) in windows_of {
+        let (Some(counts), Some(ops)) = (counts.get_mut(name), ran.get(number)) else { continue };
         match (ops, seen.get(&guest::window(number))) {
             (Ok(ops), Some(window)) => {
                 let each =
@@ -101,10 +112,14 @@ pub fn of(
                 counts.user = Some(each(window.user, window.user_iterations));
             }
             (Ok(_), None) => counts.failed = Some("the plugin saw no window of it".into()),
-            (Err(why), _) => counts.failed = Some(why),
+            (Err(why), _) => counts.failed = Some(why.clone()),
         }
     }
-    progress.inc(compilers.len() as u64);
+    progress.inc(counted.len() as u64);
+    if compilers.is_empty() {
+        progress.finish_and_clear();
+        return Ok(counts);
+    }
 
     progress.set_message(format!("{}: lines", kernel.name()));
     let out = folder.path().join("lines.json");
@@ -118,7 +133,9 @@ pub fn of(
     };
     let mut two = windows::machine(&watched, CPUS, paths, &out, &names.plugin_options(CPUS))?;
     two.root = Some("/".into());
-    let ran = guest.run(two, &lines(CPUS))?;
+    let commands: Vec<Command> =
+        compilers.iter().map(|(_, compiler)| command(loops(CPUS, *compiler))).collect();
+    let ran = guest.run(two, &commands)?;
     let seen = windows::read(&out).unwrap_or_default();
     let seen: HashMap<u64, LineWindow> = seen.into_iter().map(|window| (window.number, window)).collect();
     for (number, ((name, _), ops)) in compilers.iter().zip(ran).enumerate() {

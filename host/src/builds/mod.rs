@@ -1,6 +1,6 @@
-//! `darter builds`: C programs built by gcc and tcc on the files of this machine, which the guest has as a live root.
+//! `darter builds`: C programs built by gcc and tcc, and crates by cargo, on the files of this machine, which the guest has as a live root.
 //!
-//! The programs are those of bench/builds; what they build is Debian's (setup/builds.sh). Each build runs twice in a machine of its own: cold, as the first that the
+//! The programs are those of bench/builds; what they build is Debian's (setup/builds.sh), and crates of this tree. Each build runs twice in a machine of its own: cold, as the first that the
 //! machine does, which reads compilers, headers and sources from this machine, and warm, when it has them. Kernels alternate. A build whose files differ from another's of the same
 //! sources has failed.
 #![forbid(unsafe_code)]
@@ -38,6 +38,14 @@ enum What {
     Compile { compiler: Compiler, each: u32, each_full: u32 },
     /// So many trees at once, and the parts that are built in turn.
     Tree { trees: u32, parts: &'static str, parts_full: &'static str },
+    /// Packages of this tree, built by cargo.
+    Crates { packages: Packages, packages_full: Packages },
+}
+
+struct Packages {
+    names: &'static str,
+    /// Those that are built for them, themselves among them.
+    libraries: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +60,7 @@ pub struct Build {
     pub says: &'static str,
 }
 
-const BUILDS: [Build; 5] = [
+const BUILDS: [Build; 6] = [
     Build {
         name: "docomp-tcc",
         what: What::Compile { compiler: Compiler::Tcc, each: 100, each_full: 1000 },
@@ -78,6 +86,14 @@ const BUILDS: [Build; 5] = [
         what: What::Tree { trees: 4, parts: "world-1 world-2", parts_full: "kernel world-2" },
         says: "the same in four trees at once, each with as many jobs as CPUs",
     },
+    Build {
+        name: "cargo",
+        what: What::Crates {
+            packages: Packages { names: "darter-virtio", libraries: 2 },
+            packages_full: Packages { names: "darter-vm darter-virtio", libraries: 6 },
+        },
+        says: "cargo build -j of this tree's virtio and sync: rustc, which has several threads",
+    },
 ];
 
 impl Build {
@@ -87,13 +103,17 @@ impl Build {
 
     /// The line for a shell in the tree's root.
     fn line(&self, places: &Places, cpus: u32, full: bool) -> String {
-        match self.what {
+        match &self.what {
             What::Compile { compiler, each, each_full } => {
-                places.docomp(cpus, compiler, &format!("-c {}", if full { each_full } else { each }))
+                places.docomp(cpus, *compiler, &format!("-c {}", if full { each_full } else { each }))
             }
             What::Tree { trees, parts, parts_full } => {
                 let parts = if full { parts_full } else { parts };
                 format!("sh {} {} {cpus} {trees} {parts}", places.script.display(), self.name)
+            }
+            What::Crates { packages, packages_full } => {
+                let packages = if full { packages_full } else { packages };
+                places.cargo(self.name, cpus, packages)
             }
         }
     }
@@ -103,18 +123,26 @@ impl Build {
 pub struct Places {
     programs: PathBuf,
     script: PathBuf,
+    cargo: PathBuf,
+    /// Where cargo finds crates, and rustup compilers.
+    homes: [PathBuf; 2],
     tcc: PathBuf,
 }
 
 impl Places {
-    fn find(paths: &Tree) -> Result<Self> {
+    fn find(paths: &Tree, builds: &[&Build]) -> Result<Self> {
         let cache = paths.build_trees();
         let places = Self {
             programs: paths.builds(),
             script: paths.root().join("bench/builds/build.sh"),
+            cargo: paths.root().join("bench/builds/cargo.sh"),
+            homes: [home("CARGO_HOME", ".cargo"), home("RUSTUP_HOME", ".rustup")],
             tcc: cache.join("tcc"),
         };
-        let needed = [places.programs.join("docomp"), places.tcc.join("lib"), cache.join("tree4")];
+        let mut needed = vec![places.programs.join("timed")];
+        if builds.iter().any(|build| !matches!(build.what, What::Crates { .. })) {
+            needed.extend([places.programs.join("docomp"), places.tcc.join("lib"), cache.join("tree4")]);
+        }
         for file in needed {
             if !file.exists() {
                 bail!("{} is missing: run 'make builds-setup'", file.display());
@@ -126,6 +154,15 @@ impl Places {
         Ok(places)
     }
 
+    fn cargo(&self, name: &str, jobs: u32, packages: &Packages) -> String {
+        let [cargo, rustup] = self.homes.each_ref().map(|home| home.display());
+        let (script, libraries) = (self.cargo.display(), packages.libraries);
+        format!(
+            "env CARGO_HOME='{cargo}' RUSTUP_HOME='{rustup}' sh {script} {name} {jobs} {libraries} {}",
+            packages.names
+        )
+    }
+
     pub fn docomp(&self, tasks: u32, compiler: Compiler, options: &str) -> String {
         let compiler = match compiler {
             Compiler::Tcc => format!("{0}/tcc -B{0}/lib", self.tcc.display()),
@@ -133,6 +170,12 @@ impl Places {
         };
         format!("{}/docomp {tasks} -x '{compiler}' -q {options}", self.programs.display())
     }
+}
+
+/// A folder that `variable` names, or else `name` in the user's own.
+fn home(variable: &str, name: &str) -> PathBuf {
+    let own = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(name);
+    std::env::var_os(variable).map_or_else(own, PathBuf::from)
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -268,8 +311,8 @@ fn machine(cpus: u32, memory: u64, accel: Accel) -> Machine {
 }
 
 fn measured(options: &Options, paths: &Tree) -> Result<Measured> {
-    let places = Places::find(paths)?;
     let builds = chosen(&options.names)?;
+    let places = Places::find(paths, &builds)?;
     let accel = Accel::choose(Wanted::Auto)?;
     let kernels: Vec<&Kernel> = [Some(&options.kernel), options.vs.as_ref()].into_iter().flatten().collect();
     // Of the tree as it is now: the builds take their time.
@@ -380,7 +423,13 @@ mod tests {
     use super::*;
 
     fn places() -> Places {
-        Places { programs: "/t/builds".into(), script: "/b/build.sh".into(), tcc: "/c/tcc".into() }
+        Places {
+            programs: "/t/builds".into(),
+            script: "/b/build.sh".into(),
+            cargo: "/b/cargo.sh".into(),
+            homes: ["/h/.cargo".into(), "/h/.rustup".into()],
+            tcc: "/c/tcc".into(),
+        }
     }
 
     fn said(made: &str) -> Said {
@@ -414,6 +463,8 @@ mod tests {
         assert_eq!(line(0, false), "/t/builds/docomp 4 -x '/c/tcc/tcc -B/c/tcc/lib' -q -c 100");
         assert_eq!(line(2, true), "sh /b/build.sh nativekernel 4 1 whole");
         assert_eq!(line(4, false), "sh /b/build.sh buildworld-4 4 4 world-1 world-2");
+        let homes = "env CARGO_HOME='/h/.cargo' RUSTUP_HOME='/h/.rustup'";
+        assert_eq!(line(5, false), format!("{homes} sh /b/cargo.sh cargo 4 2 darter-virtio"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ second kernel's real time by the first's. All builds of the same sources made th
 ";
 const COUNTS: &str = "\
 Of one compilation, warm. *Instructions* are the kernel's and the programs', of one task on one CPU, counted exactly; 64 iterations of a string instruction count as one. *Lines taken* are the cache lines that the
-kernel's code took from the other CPU while two CPUs compile, and *shared* those of the whole window with a writer and another CPU.
+kernel's code took from the other CPU while two CPUs compile, and *shared* those of the whole window with a writer and another CPU. Of `cargo` one library is meant, and no lines are counted.
 ";
 
 fn label(case: &Case) -> String {

@@ -255,7 +255,7 @@ pub fn devices(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
-/// Counts of faults and frames; the rest of Linux's list has no meaning here.
+/// Counts of faults, frames and flushes; the rest of Linux's list has no meaning here.
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn vmstat(out: &mut Vec<u8>) -> Result {
     let objects = vm::ObjectPages::now();
@@ -277,7 +277,7 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
     });
     put!(out, "pgpgin {read}\npgpgout {written}\npswpin 0\npswpout 0\n");
     put!(out, "pgfault {}\npgmajfault {major}\n", minor + major);
-    Ok(())
+    super::tlb::vmstat(out)
 }
 
 /// The caches of small objects. Every CPU has slabs of its own: the last column but one counts those of all.

@@ -34,6 +34,7 @@ mod status;
 mod system;
 mod task;
 mod text;
+mod tlb;
 mod users;
 
 use alloc::boxed::Box;

@@ -64,6 +64,7 @@ static DARTER: &[Entry] = &[
     text("sched", sched::queues),
     #[cfg(feature = "lockdep")]
     text("stack", super::stack::text),
+    text("tlb", super::tlb::text),
     text("users", users::users),
 ];
 

@@ -201,7 +201,7 @@ fn change_space(from: Option<&Arc<Space>>, to: Option<&Arc<Space>>) {
         (Some(a), Some(b)) if Arc::ptr_eq(a, b) => {}
         (_, Some(to)) => to.switch_in(),
         // The root stays loaded: a dying space makes this CPU leave it (vm::tlb).
-        (_, None) => {}
+        (_, None) => vm::tlb::rest(),
     }
 }
 

@@ -7,15 +7,17 @@
 
 use super::segment::Removed;
 use super::{DetachedLeaf, Locked, Node, Registration, Retired, Taken};
-use crate::machine::{CpuSet, FlushRange, Machine};
+use crate::machine::{CpuSet, FlushCause, FlushRange, Machine};
 use crate::object::rmap::ReverseOps;
 use crate::order::Leaf;
 use crate::order::Order;
 use crate::tlb::{OwnTlb, SpaceTlb};
+use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
+use sync::TryVec;
 use sync::level::{Before, Held};
 use sync::rcu::RcuRead;
 
@@ -186,17 +188,23 @@ impl<'s> Flushed<'s> {
         Self::new(space, FlushRange::ALL, DebugOnly::new(|| Moment::END))
     }
 
-    /// All translations of `range`, which lies in leaves that `viewers` link to, in `space` are gone.
-    pub fn by_flushing<M: Machine>(space: &'s SpaceTlb, range: FlushRange, viewers: &CpuSet) -> Self {
+    /// All translations of `range`, which lies in leaves that `viewers` link to, in `space` are gone; `tables`: and all pointers to tables that were taken out.
+    pub fn by_flushing<M: Machine>(
+        space: &'s SpaceTlb,
+        range: FlushRange,
+        viewers: &CpuSet,
+        tables: bool,
+        cause: FlushCause,
+    ) -> Self {
         let begun = DebugOnly::new(Moment::now);
-        space.flush::<M>(range, viewers);
+        space.flush::<M>(range, viewers, tables, cause);
         Self::new(space, range, begun)
     }
 
     /// All translations of user addresses in `space` are gone.
-    pub fn by_flushing_all<M: Machine>(space: &'s SpaceTlb) -> Self {
+    pub fn by_flushing_all<M: Machine>(space: &'s SpaceTlb, cause: FlushCause) -> Self {
         let begun = DebugOnly::new(Moment::now);
-        space.flush_all::<M>(FlushRange::ALL);
+        space.flush_all::<M>(FlushRange::ALL, cause);
         Self::new(space, FlushRange::ALL, begun)
     }
 }
@@ -236,24 +244,32 @@ impl<'l> SharersFlushed<'l> {
     }
 }
 
+/// Pages that wait for one flush at most, beside those in [`Gather`] itself.
+const ASIDE: usize = 1024;
+
 /// Frames and leaves that wait for a flush. Operations stop when it is full, flush and go on.
 pub struct Gather<'g> {
     pub range: FlushRange,
     /// CPUs whose views link to the leaves in which the entries lay.
     viewers: CpuSet,
     entries: ArrayVec<Taken, 64>,
+    /// More of them, where a flush interrupts other CPUs: one is sent for all.
+    aside: Vec<Taken>,
     leaves: ArrayVec<DetachedLeaf<'g>, 16>,
     pub removed: Removed,
     /// Of objects in `removed`: lists that a leaf is on and need not be. No more than `removed` has.
     left: ArrayVec<Registration, { Removed::MOST }>,
+    cause: FlushCause,
 }
 
 impl<'g> Gather<'g> {
-    pub fn new() -> Self {
+    pub fn new(cause: FlushCause) -> Self {
         Self {
+            cause,
             range: FlushRange::EMPTY,
             viewers: CpuSet::EMPTY,
             entries: ArrayVec::new_const(),
+            aside: Vec::new(),
             leaves: ArrayVec::new_const(),
             removed: Removed::new(),
             left: ArrayVec::new_const(),
@@ -301,6 +317,35 @@ impl<'g> Gather<'g> {
         debug_assert!(fits.is_ok());
     }
 
+    /// Makes room where it is full. No leaf is locked.
+    #[inline]
+    pub fn make_room<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
+        if self.is_full() && (self.leaves.is_full() || !self.set_aside(space)) {
+            self.finish::<M>(space, order);
+        }
+    }
+
+    /// Makes room among the entries without a flush, if that would interrupt others and there is memory. [`ASIDE`] pages are kept back at most.
+    #[cold]
+    #[inline(never)]
+    fn set_aside(&mut self, space: &SpaceTlb) -> bool {
+        if !space.is_used_elsewhere(&self.viewers) {
+            return false;
+        }
+        let len = self.aside.len();
+        if len.saturating_add(self.entries.len()) > ASIDE
+            || self.aside.try_reserve_exact(ASIDE.saturating_sub(len)).is_err()
+        {
+            return false;
+        }
+        // There is room for all.
+        while let Some(page) = self.entries.pop() {
+            let kept = self.aside.push_reserved(page);
+            debug_assert!(kept.is_ok());
+        }
+        true
+    }
+
     /// Flushes and frees. No leaf is locked.
     #[inline]
     pub fn finish<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
@@ -312,11 +357,15 @@ impl<'g> Gather<'g> {
 
     fn flush_and_free<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
         if !self.range.is_empty() {
-            let proof = Flushed::by_flushing::<M>(space, self.range, &self.viewers);
+            let tables = !self.leaves.is_empty();
+            let proof = Flushed::by_flushing::<M>(space, self.range, &self.viewers, tables, self.cause);
             self.range = FlushRange::EMPTY;
             self.viewers = CpuSet::EMPTY;
             for page in self.entries.drain(..) {
                 Retired::entry::<M>(page, proof);
+            }
+            if !self.aside.is_empty() {
+                self.free_aside::<M>(proof);
             }
             for leaf in self.leaves.drain(..) {
                 Retired::leave_leaf::<M>(leaf, proof, order);
@@ -329,14 +378,19 @@ impl<'g> Gather<'g> {
     }
 }
 
-impl Drop for Gather<'_> {
-    fn drop(&mut self) {
-        debug_assert!(self.range.is_empty() && self.left.is_empty(), "what was gathered was not flushed");
+impl Gather<'_> {
+    /// In a frame of its own: what has nothing aside pays nothing for it.
+    #[cold]
+    #[inline(never)]
+    fn free_aside<M: Machine>(&mut self, proof: Flushed<'_>) {
+        for page in core::mem::take(&mut self.aside) {
+            Retired::entry::<M>(page, proof);
+        }
     }
 }
 
-impl Default for Gather<'_> {
-    fn default() -> Self {
-        Self::new()
+impl Drop for Gather<'_> {
+    fn drop(&mut self) {
+        debug_assert!(self.range.is_empty() && self.left.is_empty(), "what was gathered was not flushed");
     }
 }

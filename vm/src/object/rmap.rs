@@ -13,7 +13,7 @@
 mod count;
 
 use super::list::{self, List, Pages};
-use crate::machine::{CpuSet, FlushRange, Machine};
+use crate::machine::{CpuSet, FlushCause, FlushRange, Machine};
 use crate::node::flush::SharersFlushed;
 use crate::node::{Locked, Node, NodeRef, OwnPage, Retired, Taken};
 use crate::once::OnceBox;
@@ -69,7 +69,7 @@ impl ReverseOps {
                 clear: clear::<M>,
                 take_owned: take_owned::<M>,
                 protect: |leaf, index, frame| leaf.look(index).take_write::<M>(frame),
-                flush: |tlb, range, viewers| tlb.flush::<M>(range, viewers),
+                flush: |tlb, range, viewers| tlb.flush::<M>(range, viewers, false, FlushCause::Object),
                 release: |page, proof| Retired::entry::<M>(page, proof),
             };
         }

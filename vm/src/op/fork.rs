@@ -11,7 +11,7 @@ mod inherit;
 
 use crate::addr::ENTRIES;
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::flush::Flushed;
 use crate::node::segment::SegmentList;
 use crate::node::{Locked, NewNode, Node, Shared, WalkPath};
@@ -42,7 +42,7 @@ impl<M: Machine> Space<M> {
             child.has_parts.store(self.has_parts.load(Ordering::SeqCst), Ordering::Relaxed);
             shared
         };
-        let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb);
+        let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb, FlushCause::Fork);
         let forked = protocol::fork(&self.forking, share, flush);
         drop(standing);
         match forked {

@@ -19,7 +19,7 @@
 use super::map::MapOp;
 use crate::addr::LEAF_SPAN;
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::Locked;
 use crate::node::flush::Gather;
 use crate::node::segment::{MappingAttrs, SegFlags};
@@ -37,6 +37,7 @@ struct TakeOp<'a> {
 }
 
 impl<M: Machine> RangeOp<M> for TakeOp<'_> {
+    const CAUSE: FlushCause = FlushCause::Unmap;
     const CREATES: bool = true;
     const CLEARS: bool = false;
     // A leaf that was left empty stays: whether it is, only its own lock says.
@@ -78,6 +79,7 @@ struct SettleOp<'a> {
 }
 
 impl<M: Machine> RangeOp<M> for SettleOp<'_> {
+    const CAUSE: FlushCause = FlushCause::Unmap;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const PREPARES: bool = false;

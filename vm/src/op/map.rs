@@ -6,7 +6,7 @@
 
 use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::Locked;
 use crate::node::flush::Gather;
 use crate::node::segment::{MappingAttrs, SegFlags};
@@ -27,6 +27,7 @@ pub(crate) struct MapOp {
 }
 
 impl<M: Machine> RangeOp<M> for MapOp {
+    const CAUSE: FlushCause = FlushCause::Unmap;
     const CREATES: bool = true;
     const CLEARS: bool = true;
     const DETACHES: bool = true;

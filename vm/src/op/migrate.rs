@@ -16,7 +16,7 @@ use super::pages::{MappedPage, PageKind};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::frame::{Frame, OwnedFrame, pin};
-use crate::machine::{FlushRange, Machine};
+use crate::machine::{FlushCause, FlushRange, Machine};
 use crate::node::Retired;
 use crate::node::flush::Flushed;
 use crate::object::migrate::AT_ONCE;
@@ -253,7 +253,7 @@ impl<M: Machine> Space<M> {
         drop(locked);
         let mut range = FlushRange::EMPTY;
         range.add(leaf.address(index), leaf.address(index + 1));
-        let flush = || Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
+        let flush = || Flushed::by_flushing::<M>(&self.tlb, range, &viewers, false, FlushCause::Move);
         let proof = busy::copy_unwritten(flush, || {
             if let Some(spare) = spare {
                 pin::copy(source, &mut spare.frame, rcu);

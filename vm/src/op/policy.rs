@@ -7,7 +7,7 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::Locked;
 use crate::node::flush::Gather;
 use crate::node::segment::MappingAttrs;
@@ -21,6 +21,7 @@ use core::ops::Range;
 struct PolicyOp(Policy);
 
 impl<M: Machine> RangeOp<M> for PolicyOp {
+    const CAUSE: FlushCause = FlushCause::Protect;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
 

@@ -6,7 +6,7 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::Locked;
 use crate::node::flush::Gather;
 use crate::node::segment::{MappingAttrs, SegFlags};
@@ -36,6 +36,7 @@ impl ProtectOp {
 }
 
 impl<M: Machine> RangeOp<M> for ProtectOp {
+    const CAUSE: FlushCause = FlushCause::Protect;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
 
@@ -64,6 +65,7 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
 struct FlushOp;
 
 impl<M: Machine> RangeOp<M> for FlushOp {
+    const CAUSE: FlushCause = FlushCause::Discard;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;

@@ -14,7 +14,7 @@ use super::map::MapOp;
 use super::unmap::VacateOp;
 use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::flush::Gather;
 use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::node::{Locked, OwnPage, WalkPath};
@@ -57,6 +57,7 @@ type Pages = ArrayVec<(usize, OwnPage), BATCH>;
 struct UnshareOp;
 
 impl<M: Machine> RangeOp<M> for UnshareOp {
+    const CAUSE: FlushCause = FlushCause::CopyLeaf;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
@@ -73,6 +74,7 @@ struct TakeOut<'a> {
 }
 
 impl<M: Machine> RangeOp<M> for TakeOut<'_> {
+    const CAUSE: FlushCause = FlushCause::Move;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
@@ -108,6 +110,7 @@ struct PutIn<'a> {
 }
 
 impl<M: Machine> RangeOp<M> for PutIn<'_> {
+    const CAUSE: FlushCause = FlushCause::Move;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
@@ -415,7 +418,7 @@ impl<M: Machine> Space<M> {
         if pages.is_empty() {
             return;
         }
-        let mut gather = Gather::new();
+        let mut gather = Gather::new(FlushCause::Move);
         for (offset, page) in pages.drain(..) {
             gather.range.add(base + offset, base + offset + PAGE_SIZE);
             gather.add_page(page.into_taken());

@@ -7,7 +7,7 @@
 
 use crate::addr::{LEAF_SPAN, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::Locked;
 use crate::node::flush::Gather;
 use crate::node::segment::{MappingAttrs, SegFlags};
@@ -22,6 +22,7 @@ use core::sync::atomic::Ordering;
 struct UnmapOp;
 
 impl<M: Machine> RangeOp<M> for UnmapOp {
+    const CAUSE: FlushCause = FlushCause::Unmap;
     const CLEARS: bool = true;
     const DETACHES: bool = true;
 
@@ -39,6 +40,7 @@ struct QuarantineOp {
 }
 
 impl<M: Machine> RangeOp<M> for QuarantineOp {
+    const CAUSE: FlushCause = FlushCause::Unmap;
     const CLEARS: bool = true;
     const DETACHES: bool = true;
 
@@ -59,6 +61,7 @@ fn put_into_quarantine(node: &mut Locked<'_>, range: Range<u16>, gather: &mut Ga
 pub(super) struct VacateOp;
 
 impl<M: Machine> RangeOp<M> for VacateOp {
+    const CAUSE: FlushCause = FlushCause::Move;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
 
@@ -82,6 +85,7 @@ impl<M: Machine> RangeOp<M> for VacateOp {
 struct ReleaseOp;
 
 impl<M: Machine> RangeOp<M> for ReleaseOp {
+    const CAUSE: FlushCause = FlushCause::Unmap;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
 
@@ -110,6 +114,7 @@ struct FlagsOp {
 }
 
 impl<M: Machine> RangeOp<M> for FlagsOp {
+    const CAUSE: FlushCause = FlushCause::Protect;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
 
@@ -122,6 +127,7 @@ impl<M: Machine> RangeOp<M> for FlagsOp {
 struct DropPagesOp;
 
 impl<M: Machine> RangeOp<M> for DropPagesOp {
+    const CAUSE: FlushCause = FlushCause::Discard;
     const CLEARS: bool = true;
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;

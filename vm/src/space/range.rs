@@ -11,7 +11,7 @@
 use super::{Space, Stop};
 use crate::addr::LEAF_SPAN;
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::flush::Gather;
 use crate::node::segment::SegmentList;
 use crate::node::{Locked, Node};
@@ -23,6 +23,8 @@ use sync::rcu::{self, RcuRead};
 
 /// A change to a range of addresses.
 pub(crate) trait RangeOp<M: Machine> {
+    /// Why translations are flushed.
+    const CAUSE: FlushCause;
     /// Nodes are made where nothing is mapped.
     const CREATES: bool = false;
     /// Entries are cleared before the segments change.
@@ -78,7 +80,7 @@ impl<M: Machine> Space<M> {
         loop {
             let result = {
                 let rcu = rcu::read();
-                let mut gather = Gather::new();
+                let mut gather = Gather::new(O::CAUSE);
                 let found = if is_prepared {
                     Ok(())
                 } else {
@@ -376,9 +378,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 node.counts().note_nothing_meant();
             }
             drop(locked);
-            if gather.is_full() {
-                gather.finish::<M>(&space.tlb, order);
-            }
+            gather.make_room::<M>(&space.tlb, order);
             at = upto;
         }
         Ok(())
@@ -425,9 +425,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
             op.segments(&mut locked, range.start..upto, gather);
             gather.leave_unnamed(&mut locked, known);
             drop(locked);
-            if gather.is_full() {
-                gather.finish::<M>(&space.tlb, order);
-            }
+            gather.make_room::<M>(&space.tlb, order);
             at = leaf.address(upto);
         }
         Ok(())

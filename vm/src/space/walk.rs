@@ -6,7 +6,7 @@
 
 use super::{Space, Stop};
 use crate::error::VmError;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
 use crate::node::flush::Gather;
 use crate::node::segment::{MappingAttrs, SegmentList};
 use crate::node::{Locked, NewNode, NewPoolShare, Node, RegisteredLeaf, Retired, WalkPath, copy_entries};
@@ -181,7 +181,7 @@ impl<M: Machine> Space<M> {
         match exchanged {
             Ok((left, viewers)) => {
                 // This space's CPUs may hold translations and table pointers through the old leaf: it leaves only after a flush.
-                let mut gather = Gather::new();
+                let mut gather = Gather::new(FlushCause::CopyLeaf);
                 gather.add_leaf(left, &viewers);
                 gather.finish::<M>(&self.tlb, order);
             }

@@ -3,7 +3,7 @@
 use crate::explore::in_turn;
 use crate::model;
 use crate::protocol::busy;
-use crate::protocol::mask::SpaceCpus;
+use crate::protocol::mask::{Loaded, SpaceCpus};
 use crate::world::{Format, Frames, Leaf, Locked, OLD, Tlb, page, walk};
 use loom::sync::atomic::Ordering;
 use loom::thread;
@@ -28,7 +28,7 @@ impl World {
             frames: Frames::new([2, 1, 1, 1]),
             tlbs: [Entry::ABSENT, Entry::ABSENT, old].map(Tlb::new),
         };
-        loaded.iter().for_each(|cpu| world.cpus.come(*cpu, || ()));
+        loaded.iter().for_each(|cpu| world.cpus.come(*cpu, &Loaded::new(), 1, |_| ()));
         Arc::new(world)
     }
 

@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | leaf.rs | LeafOwns | leaf.enter, leaf.last, leaf.look, leaf.fill, leaf.take |
 //! | view.rs | LinkUnderLeaf | view.note, view.cut, leaf.enter |
-//! | mask.rs | MaskBeforeRoot | mask.come, mask.flush, mask.view, mask.reload |
+//! | mask.rs | MaskBeforeRoot | mask.come, mask.flush, mask.view, mask.reload, mask.mark, mask.ask, mask.stale, mask.between, mask.rest, mask.there, mask.seen |
 //! | moving.rs | (no fork finds a page on its way) | moving.note, moving.announce, moving.look, moving.over, moving.end |
 //! | refs.rs | (what "the only reference" means) | refs.sole, refs.put, refs.last |
 //! | share.rs | CopyBeforeWrite | share.protect, share.flush, share.flushed, share.over, share.forking, share.alone, share.count, share.old, share.copy, share.replace, share.sole |

@@ -23,6 +23,7 @@ impl Machine for Format {
     const ADDRESS: u64 = ADDRESS;
     const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 1;
+    const SINGLE_FLUSHES: usize = 1;
 
     fn table(table: PhysAddr, writable: bool) -> Entry {
         Entry(table.0 | PRESENT | if writable { WRITE } else { 0 })

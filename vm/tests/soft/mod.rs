@@ -86,6 +86,7 @@ impl Machine for Soft {
     const ADDRESS: u64 = ADDRESS;
     const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 3;
+    const SINGLE_FLUSHES: usize = 32;
 
     fn table(table: PhysAddr, writable: bool) -> Entry {
         Entry(table.0 | PRESENT | USER | if writable { WRITE } else { 0 })

@@ -21,6 +21,7 @@ impl vm::Machine for Machine {
     const ADDRESS: u64 = ADDRESS;
     const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 6;
+    const SINGLE_FLUSHES: usize = 32;
 
     fn table(table: PhysAddr, writable: bool) -> Entry {
         entry::table(table, writable)

@@ -14,8 +14,6 @@ pub struct Machine;
 
 /// CR3: keep the translations of the PCID that is loaded.
 const KEEP: u64 = 1 << 63;
-/// Pages flushed one by one; above, the whole address space goes.
-const SINGLE: usize = 32;
 
 /// The answer of a CPU that is asked to flush; `request` is the asker's `FlushRequest`.
 fn answer(request: usize) {
@@ -32,6 +30,7 @@ impl vm::Machine for Machine {
     const ADDRESS: u64 = ADDRESS;
     const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 6;
+    const SINGLE_FLUSHES: usize = 32;
 
     #[inline]
     fn table(table: PhysAddr, writable: bool) -> Entry {
@@ -75,7 +74,7 @@ impl vm::Machine for Machine {
     }
 
     fn flush_local(_asid: Asid, range: &FlushRange) {
-        if range.pages() <= SINGLE {
+        if range.pages() <= Self::SINGLE_FLUSHES {
             let mut address = range.start.0;
             while address < range.end.0 {
                 // INVLPG also drops the paging-structure caches of the current PCID (5.10.4.1).

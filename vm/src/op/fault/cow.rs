@@ -9,7 +9,7 @@
 use super::{FAULTS, Spare, Step};
 use crate::error::FaultError;
 use crate::frame::{self, Frame, Pin, pin};
-use crate::machine::{Entry, FlushRange, Machine};
+use crate::machine::{CpuSet, Entry, FlushCause, FlushRange, Machine};
 use crate::node::flush::Flushed;
 use crate::node::{Locked, Retired, WalkPath};
 use crate::order::Order;
@@ -17,6 +17,7 @@ use crate::policy::Place;
 use crate::protocol::{busy, evict};
 use crate::request::Prot;
 use crate::space::Space;
+use core::sync::atomic::Ordering;
 use sync::rcu::RcuRead;
 
 /// A page to be copied.
@@ -79,11 +80,11 @@ impl<M: Machine> Space<M> {
         let mut range = FlushRange::EMPTY;
         range.add(start, leaf.address(index + 1));
         let viewers = locked.viewers();
-        if busy::at_once(self.tlb.others(&viewers)) {
+        if busy::at_once(self.runs_elsewhere(&viewers)) {
             let Some(s) = spare.take() else { return Ok(Step::Again) };
             let old = locked.replace::<M>(index, s.frame, prot);
             drop(locked);
-            let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
+            let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers, false, FlushCause::CopyPage);
             Retired::entry::<M>(old, proof);
             drop(pinned);
             FAULTS.this().copy.add(1);
@@ -92,7 +93,7 @@ impl<M: Machine> Space<M> {
         let cpu = sync::cpu_id();
         let old = locked.make_busy::<M>(index, cpu);
         drop(locked);
-        let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
+        let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers, false, FlushCause::CopyPage);
         let mut locked = leaf.lock(order);
         if busy::is_own(locked.entry(index), cpu) {
             let prot = self.writable_prot(path, &locked, index, forced);
@@ -125,6 +126,14 @@ impl<M: Machine> Space<M> {
         Retired::entry::<M>(old, proof);
         drop(pinned);
         Ok(Step::Again)
+    }
+
+    /// Might another CPU use the space through a leaf that `viewers` link to? Not where its only thread is the caller, though it may have left translations elsewhere:
+    /// they are flushed before it runs there again.
+    #[inline]
+    fn runs_elsewhere(&self, viewers: &CpuSet) -> bool {
+        let is_alone = !self.multithreaded.load(Ordering::Relaxed) && self.tlb.is_loaded();
+        !is_alone && self.tlb.others(viewers)
     }
 
     /// The protection of `index`, if the leaf is still this space's own and the page is private and may be written, or is all the same if `forced`.

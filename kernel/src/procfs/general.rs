@@ -10,7 +10,7 @@ use sync::heap::Text;
 use crate::arch;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::vfs::superblock;
-use crate::fs::{block, caller, devfs};
+use crate::fs::{block, caller, devfs, ninep};
 use crate::process::{ids, utsname, walk_processes};
 use crate::sched;
 
@@ -99,7 +99,7 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
         ("Inactive:", 0),
         ("SwapTotal:", 0),
         ("SwapFree:", 0),
-        ("Dirty:", 0),
+        ("Dirty:", ninep::dirty_pages() * kib),
         ("Writeback:", 0),
         ("AnonPages:", private_pages() * kib),
         ("Mapped:", mapped_pages() * kib),
@@ -261,7 +261,8 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
     let objects = vm::ObjectPages::now();
     put!(out, "nr_free_pages {}\n", vm::frame::free_frames());
     put!(out, "nr_anon_pages {}\nnr_mapped {}\n", private_pages(), mapped_pages());
-    put!(out, "nr_file_pages {}\nnr_dirty 0\nnr_writeback 0\n", objects.paged + objects.own);
+    put!(out, "nr_file_pages {}\n", objects.paged + objects.own);
+    put!(out, "nr_dirty {}\nnr_writeback 0\n", ninep::dirty_pages());
     put!(out, "nr_shmem {}\n", objects.own);
     let (mut minor, mut major) = (0, 0);
     walk_processes(|p| {

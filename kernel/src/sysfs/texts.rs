@@ -248,9 +248,6 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
             row(out, "MemTotal:", memory.total, "\n")?;
             row(out, "MemFree:", memory.free, "\n")?;
             row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "\n")?;
-            // Nothing is kept back that would have to be written.
-            row(out, "Dirty:", 0, "\n")?;
-            row(out, "Writeback:", 0, "\n")?;
             row(out, "AnonPages:", vm::frame::private_frames(node), "")?;
         }
         OfNode::Taken => {
@@ -262,12 +259,9 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
             put!(out, "numa_hit {hits}\nnuma_miss {missed}\nnuma_foreign {foreign}\n");
             put!(out, "interleave_hit {}\nlocal_node {near}\nother_node {other}", memory.interleaved);
         }
-        OfNode::FreePages => put!(
-            out,
-            "nr_free_pages {}\nnr_anon_pages {}\nnr_dirty 0\nnr_writeback 0",
-            memory.free,
-            vm::frame::private_frames(node)
-        ),
+        OfNode::FreePages => {
+            put!(out, "nr_free_pages {}\nnr_anon_pages {}", memory.free, vm::frame::private_frames(node))
+        }
     }
     Ok(())
 }

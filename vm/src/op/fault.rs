@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::node::{Locked, MapObject};
 use crate::object::ObjectRef;
 use crate::order::{self, Order};
-use crate::policy::Place;
+use crate::policy::{Place, Policy};
 use crate::protocol::share::Write;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
@@ -73,35 +73,34 @@ pub(crate) enum Step {
 pub(crate) struct Spare {
     pub frame: OwnedFrame,
     pub zero: bool,
-    /// For whose sake it came from where it does.
-    pub place: Place,
+    /// By which it came from where it does. One fault concerns one page, so its place is known.
+    pub policy: Policy,
 }
 
 impl Spare {
-    /// Takes a frame of zeros for `place` into `spare`, or clears the one that is there, if that is for `place`.
+    /// Takes a frame of zeros for `place` into `spare`, or clears the one that is there, if that came by the same policy.
     pub fn want_zero(spare: &mut Option<Spare>, place: Place) -> Result<(), FaultError> {
-        if spare.as_ref().is_some_and(|s| s.place != place) {
-            *spare = None;
-        }
         match spare {
-            Some(s) if !s.zero => pin::clear(&mut s.frame),
-            Some(_) => {}
-            None => {
-                let frame = place.alloc_zeroed().ok_or_else(|| place.exhausted())?;
-                *spare = Some(Spare { frame, zero: true, place });
+            Some(s) if s.policy != place.policy => *spare = None,
+            Some(s) => {
+                if !s.zero {
+                    pin::clear(&mut s.frame);
+                    s.zero = true;
+                }
+                return Ok(());
             }
+            None => {}
         }
-        if let Some(s) = spare {
-            s.zero = true;
-        }
+        let frame = place.alloc_zeroed().ok_or_else(|| place.exhausted())?;
+        *spare = Some(Spare { frame, zero: true, policy: place.policy });
         Ok(())
     }
 
     pub fn want_any(spare: &mut Option<Spare>, place: Place) -> Result<(), FaultError> {
-        if spare.as_ref().is_none_or(|s| s.place != place) {
+        if spare.as_ref().is_none_or(|s| s.policy != place.policy) {
             *spare = None;
             let frame = place.alloc_dirty().ok_or_else(|| place.exhausted())?;
-            *spare = Some(Spare { frame, zero: false, place });
+            *spare = Some(Spare { frame, zero: false, policy: place.policy });
         }
         Ok(())
     }
@@ -205,8 +204,8 @@ impl<M: Machine> Space<M> {
         let shared = segment.attrs.is_shared();
         if entry.is_absent() {
             if segment.attrs.object.is_none() {
-                let place = segment.place(index, leaf.address(index));
-                return fill_zero::<M>(locked, index, prot, place, spare);
+                let policy = segment.attrs.policy;
+                return fill_zero::<M>(locked, (index, addr), prot, policy, spare);
             }
             if shared {
                 let is_tracked = segment.attrs.is_tracked();
@@ -248,17 +247,17 @@ impl<M: Machine> Space<M> {
     }
 }
 
-/// Puts the prepared frame of zeros in.
+/// Puts the prepared frame of zeros in, for private memory with that policy.
 #[inline]
 fn fill_zero<M: Machine>(
     mut leaf: Locked<'_>,
-    index: u16,
+    (index, addr): (u16, usize),
     prot: Prot,
-    place: Place,
+    policy: Policy,
     spare: &mut Option<Spare>,
 ) -> Result<Step, FaultError> {
     match spare.take() {
-        Some(s) if s.zero && s.place.policy == place.policy => {
+        Some(s) if s.zero && s.policy == policy => {
             leaf.fill_owned::<M>(index, s.frame, prot);
             FAULTS.this().zero_fill.add(1);
             Ok(Step::Done)
@@ -266,7 +265,7 @@ fn fill_zero<M: Machine>(
         other => {
             drop(leaf);
             *spare = other;
-            Spare::want_zero(spare, place)?;
+            Spare::want_zero(spare, Place { policy, ..Place::of_anonymous(addr) })?;
             Ok(Step::Again)
         }
     }

@@ -11,7 +11,6 @@
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 
-use super::fault::Spare;
 use super::pages::{MappedPage, PageKind};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
@@ -61,6 +60,12 @@ pub enum Migrated {
     /// It is in use, and could not be moved.
     Busy,
     NoMemory,
+}
+
+/// A frame for the page's copy, and for whose sake it came from where it does.
+struct Replacement {
+    frame: OwnedFrame,
+    place: Place,
 }
 
 /// What an attempt came to.
@@ -202,7 +207,7 @@ impl<M: Machine> Space<M> {
         &self,
         addr: usize,
         how: &Migration,
-        spare: &mut Option<Spare>,
+        spare: &mut Option<Replacement>,
         order: &mut Order<'_>,
         rcu: &RcuRead,
     ) -> Result<Attempt, VmError> {
@@ -244,7 +249,7 @@ impl<M: Machine> Space<M> {
             drop(locked);
             *spare = None;
             let frame = to.alloc(place).ok_or(VmError::NoMemory)?;
-            *spare = Some(Spare { frame, zero: false, place });
+            *spare = Some(Replacement { frame, place });
             return Ok(Attempt::Again);
         }
         let viewers = locked.viewers();

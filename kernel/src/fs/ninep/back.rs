@@ -131,6 +131,11 @@ fn mounts() -> Vec<Arc<Back>> {
     all
 }
 
+/// Pages of all mounts that the servers have not got.
+pub fn dirty_pages() -> u64 {
+    mounts().iter().map(|back| back.dirty()).fold(0, u64::saturating_add)
+}
+
 impl Back {
     pub fn try_new(inodes: &Arc<InodeTable>) -> Result<Arc<Back>> {
         let mut files = sync::try_vec(SHARDS)?;
@@ -236,7 +241,6 @@ impl Back {
         self.dirty.give_back(0, n);
     }
 
-    #[cfg(test)]
     pub fn dirty(&self) -> u64 {
         self.dirty.used(0)
     }

@@ -42,6 +42,7 @@ use sync::{try_arc, try_box};
 use vm::PAGE_SHIFT;
 
 use self::back::Back;
+pub use self::back::dirty_pages;
 use self::client::{Claimed, Client, Fid, OVERHEAD};
 use self::options::Options;
 use self::remote::When;

@@ -62,11 +62,6 @@ fn running() -> u64 {
     (0..sync::cpus()).map(of).sum()
 }
 
-/// Pages that are private memory of programs.
-fn private_pages() -> u64 {
-    (0..sync::machine::nodes()).map(vm::frame::private_frames).fold(0, u64::saturating_add)
-}
-
 /// Pages of files and of shared memory that programs have mapped: an upper bound. Nobody counts whether a page is mapped by somebody; what each process has
 /// is added up, so a page of two counts twice, and no more than there are.
 fn mapped_pages() -> u64 {
@@ -101,7 +96,7 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
         ("SwapFree:", 0),
         ("Dirty:", ninep::dirty_pages() * kib),
         ("Writeback:", 0),
-        ("AnonPages:", private_pages() * kib),
+        ("AnonPages:", vm::frame::private_frames() * kib),
         ("Mapped:", mapped_pages() * kib),
         ("Shmem:", shared),
         ("Slab:", slab),
@@ -260,7 +255,7 @@ pub fn devices(out: &mut Vec<u8>) -> Result {
 pub fn vmstat(out: &mut Vec<u8>) -> Result {
     let objects = vm::ObjectPages::now();
     put!(out, "nr_free_pages {}\n", vm::frame::free_frames());
-    put!(out, "nr_anon_pages {}\nnr_mapped {}\n", private_pages(), mapped_pages());
+    put!(out, "nr_anon_pages {}\nnr_mapped {}\n", vm::frame::private_frames(), mapped_pages());
     put!(out, "nr_file_pages {}\n", objects.paged + objects.own);
     put!(out, "nr_dirty {}\nnr_writeback 0\n", ninep::dirty_pages());
     put!(out, "nr_shmem {}\n", objects.own);

@@ -247,8 +247,7 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
         OfNode::Memory => {
             row(out, "MemTotal:", memory.total, "\n")?;
             row(out, "MemFree:", memory.free, "\n")?;
-            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "\n")?;
-            row(out, "AnonPages:", vm::frame::private_frames(node), "")?;
+            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "")?;
         }
         OfNode::Taken => {
             let hits = memory.local.saturating_add(memory.placed);
@@ -259,9 +258,7 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
             put!(out, "numa_hit {hits}\nnuma_miss {missed}\nnuma_foreign {foreign}\n");
             put!(out, "interleave_hit {}\nlocal_node {near}\nother_node {other}", memory.interleaved);
         }
-        OfNode::FreePages => {
-            put!(out, "nr_free_pages {}\nnr_anon_pages {}", memory.free, vm::frame::private_frames(node))
-        }
+        OfNode::FreePages => put!(out, "nr_free_pages {}", memory.free),
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ impl OwnedFrame {
     pub(crate) fn into_private(self) -> &'static Frame {
         debug_assert_eq!(self.0.kind(), FrameKind::Page);
         let frame = self.into_frame();
-        private::entered(frame);
+        private::entered();
         frame
     }
 

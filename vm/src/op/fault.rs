@@ -78,7 +78,15 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
+    /// A frame of zeros for `place`.
+    #[inline(always)]
+    fn zeroed(place: Place) -> Result<Spare, FaultError> {
+        let frame = place.alloc_zeroed().ok_or_else(|| place.exhausted())?;
+        Ok(Spare { frame, zero: true, policy: place.policy })
+    }
+
     /// Takes a frame of zeros for `place` into `spare`, or clears the one that is there, if that came by the same policy.
+    #[cold]
     pub fn want_zero(spare: &mut Option<Spare>, place: Place) -> Result<(), FaultError> {
         match spare {
             Some(s) if s.policy != place.policy => *spare = None,
@@ -91,8 +99,7 @@ impl Spare {
             }
             None => {}
         }
-        let frame = place.alloc_zeroed().ok_or_else(|| place.exhausted())?;
-        *spare = Some(Spare { frame, zero: true, policy: place.policy });
+        *spare = Some(Self::zeroed(place)?);
         Ok(())
     }
 
@@ -159,7 +166,7 @@ impl<M: Machine> Space<M> {
         let index = leaf.index(addr);
         if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
             // Most likely without a policy of its own.
-            Spare::want_zero(spare, Place::of_anonymous(addr))?;
+            *spare = Some(Spare::zeroed(Place::of_anonymous(addr))?);
         }
         let Some(mut locked) = path.enter::<M>(order) else { return Ok(Step::Again) };
         if self.multithreaded.load(Ordering::Relaxed) && !self.link(&path, &mut locked, rcu) {
@@ -256,15 +263,14 @@ fn fill_zero<M: Machine>(
     policy: Policy,
     spare: &mut Option<Spare>,
 ) -> Result<Step, FaultError> {
-    match spare.take() {
-        Some(s) if s.zero && s.policy == policy => {
+    match spare.take_if(|s| s.zero && s.policy == policy) {
+        Some(s) => {
             leaf.fill_owned::<M>(index, s.frame, prot);
             FAULTS.this().zero_fill.add(1);
             Ok(Step::Done)
         }
-        other => {
+        None => {
             drop(leaf);
-            *spare = other;
             Spare::want_zero(spare, Place { policy, ..Place::of_anonymous(addr) })?;
             Ok(Step::Again)
         }

@@ -85,15 +85,15 @@ impl Contents {
 pub struct Open {
     /// The fid by which it is written. It is the file's as long as somebody has that open to write.
     writer: Option<Arc<Fid>>,
-    /// Where what is written goes into pages.
-    back: Option<Arc<Back>>,
+    /// What is written goes into pages.
+    writes_back: bool,
     /// What went wrong later than it was written, and was told here.
     seen: SeenErrors,
 }
 
 impl Open {
-    pub fn new(writer: Option<Arc<Fid>>, back: Option<Arc<Back>>, seen: SeenErrors) -> Open {
-        Open { writer, back, seen }
+    pub fn new(writer: Option<Arc<Fid>>, writes_back: bool, seen: SeenErrors) -> Open {
+        Open { writer, writes_back, seen }
     }
 
     /// Sends what is dirty, and tells what went wrong since this open file was told last.
@@ -112,9 +112,10 @@ impl Open {
         regular::limit_write(at, from)?;
         let (inode, fid) = (file.inode(), self.writer.as_deref().ok_or(EBADF)?);
         let node = node_of(inode).ok_or(EIO)?;
-        let n = match &self.back {
-            Some(_) if !file.flags().contains(OpenFlags::DIRECT) => node.write_cached(inode, at, from)?,
-            _ => node.write(inode, fid, at, from)?,
+        let n = if self.writes_back && !file.flags().contains(OpenFlags::DIRECT) {
+            node.write_cached(inode, at, from)?
+        } else {
+            node.write(inode, fid, at, from)?
         };
         if n > 0 && inode.has_work_after_write() {
             regular::finish_write(file, locked)?;
@@ -174,7 +175,7 @@ impl FileOps for Open {
 
     /// Without write-back nobody would tell the server.
     fn takes_shared_writes(&self) -> bool {
-        self.back.is_some()
+        self.writes_back
     }
 
     fn sync(&self, file: &File, data_only: bool) -> Result {
@@ -184,9 +185,10 @@ impl FileOps for Open {
     }
 
     fn flush(&self, file: &File) -> Result {
-        match (&self.back, &self.writer) {
-            (Some(_), Some(_)) => self.send(node_of(file.inode()).ok_or(EIO)?),
-            _ => Ok(()),
+        if self.writes_back && self.writer.is_some() {
+            self.send(node_of(file.inode()).ok_or(EIO)?)
+        } else {
+            Ok(())
         }
     }
 
@@ -198,7 +200,7 @@ impl FileOps for Open {
 impl Drop for Open {
     /// The fid by which it was written goes; what is dirty yet is sent by the thread.
     fn drop(&mut self) {
-        if self.writer.take().is_some() && self.back.is_some() {
+        if self.writer.take().is_some() && self.writes_back {
             back::call();
         }
     }

@@ -403,8 +403,8 @@ impl InodeOps for Node {
                 (Some(fid), Some(back)) => back.list(&dentry.inode, fid.clone())?,
                 (Some(_), None) => {}
             }
-            let back = self.fs.back.clone();
-            return Ok(Some(try_box(Open::new(writer, back, self.remote.unwritten.errors.sample()))?));
+            let (writes_back, seen) = (self.fs.back.is_some(), self.remote.unwritten.errors.sample());
+            return Ok(Some(try_box(Open::new(writer, writes_back, seen))?));
         }
         if kind == Kind::Directory {
             self.remote.stay_open()?;

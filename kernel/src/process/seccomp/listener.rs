@@ -111,6 +111,7 @@ impl Listener {
     }
 
     /// Its filter is gone.
+    #[inline(never)]
     pub fn filter_ends(&self) {
         self.is_lonely.store(true, Ordering::SeqCst);
         self.changed.wake();

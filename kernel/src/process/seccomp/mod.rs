@@ -143,8 +143,17 @@ impl Filter {
 
     /// Has it, or one before it, somebody who listens?
     fn has_listener(&self) -> bool {
+        self.listeners().any(|listener| listener.is_open())
+    }
+
+    /// Had it ever?
+    fn had_listener(&self) -> bool {
+        self.listeners().next().is_some()
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = &Arc<Listener>> {
         let filters = core::iter::successors(Some(self), |filter| filter.before.as_deref());
-        filters.filter_map(|filter| filter.listener.as_ref()).any(|listener| listener.is_open())
+        filters.filter_map(|filter| filter.listener.as_ref())
     }
 
     fn is_strict(&self) -> bool {
@@ -199,9 +208,10 @@ impl Filters {
         }
     }
 
-    /// Its thread ends: who listens is to know. Without somebody who listens they stay until the thread is gone, as /proc shows them.
+    /// Its thread ends: who listens is to know, and a thread that is gone has no filter with a listener, closed or not. Without one they stay until the thread is gone,
+    /// as /proc shows them.
     pub fn end(&self) {
-        if self.are_there() && self.0.load(&rcu::read()).is_some_and(Filter::has_listener) {
+        if self.are_there() && self.0.load(&rcu::read()).is_some_and(Filter::had_listener) {
             self.0.swap(None);
         }
     }

@@ -252,7 +252,8 @@ pub struct Gather<'g> {
     pub range: FlushRange,
     /// CPUs whose views link to the leaves in which the entries lay.
     viewers: CpuSet,
-    entries: ArrayVec<Taken, 64>,
+    /// Two of these lie on one stack where a leaf is copied on the way.
+    entries: ArrayVec<Taken, 60>,
     /// More of them, where a flush interrupts other CPUs: one is sent for all.
     aside: Vec<Taken>,
     leaves: ArrayVec<DetachedLeaf<'g>, 16>,

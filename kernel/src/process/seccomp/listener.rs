@@ -209,7 +209,8 @@ impl Listener {
     fn close(&self) {
         self.state.lock().is_open = false;
         // None comes from now on, and so no place.
-        for place in 0..self.state.lock().waiting.places() {
+        let places = self.state.lock().waiting.places();
+        for place in 0..places {
             let thread = self.state.lock().waiting.at(place).map(|waiting| waiting.thread.clone());
             if let Some(thread) = thread {
                 thread.wake_all();

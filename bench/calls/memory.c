@@ -210,7 +210,7 @@ const struct kase memory[] = {
 	RAW("get_mempolicy-allowed", get_mempolicy, PT, s_nodes, BUF(0), BUF(8), 64, 0, 4),
 	RAW("set_mempolicy", set_mempolicy, PT, s_nodes, BOUND, BUF(NODES), 64),
 	RAW("set_mempolicy-default", set_mempolicy, PT, s_nodes, 0, 0, 0),
-	RAW("mbind", mbind, PT | OT, s_nodes, MAP(0), 4096, BOUND, BUF(NODES), 64, 0),
+	RAW("mbind", mbind, PT, s_nodes, MAP(0), 4096, BOUND, BUF(NODES), 64, 0),
 	RAW("mbind-strict", mbind, PT, s_nodes, MAP(0), 4096, BOUND, BUF(NODES), 64, 1),
 	RAW("mbind-move", mbind, PT, s_nodes, MAP(0), 4096, BOUND, BUF(NODES), 64, 2),
 	RAW("set_mempolicy_home_node", set_mempolicy_home_node, PT, s_nodes, MAP(8192), 4096, 0, 0),

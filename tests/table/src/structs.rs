@@ -19,6 +19,9 @@ macro_rules! structs {
 structs! {
     WORD "int" 4 { value 0 4 Int(&ANY) }
     MNT_NS_INFO "mnt_ns_info" 16 { }
+    SECCOMP_NOTIF "seccomp_notif" 80 { }
+    SECCOMP_ANSWER "seccomp_notif_resp" 24 { }
+    SECCOMP_ADDFD "seccomp_notif_addfd" 24 { }
     LONG "long" 8 { value 0 8 Int(&ANY) }
     TWO_FDS "int [2]" 8 { }
     TIMESPEC "timespec" 16 { seconds 0 8 Int(&SECONDS), nanoseconds 8 8 Int(&NANOSECONDS) }

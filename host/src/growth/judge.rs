@@ -44,8 +44,13 @@ impl Growth {
         let (&(_, first), rest) = figures.split_first().filter(|(_, rest)| !rest.is_empty())?;
         let least = figures.iter().map(|&(_, cost)| cost).fold(first, f64::min);
         let steady = STEADY.max(least * STEADY_PART);
-        // A first use may cost more than all that follow: only what rises counts.
-        if rest.iter().all(|&(_, cost)| cost - least <= steady) {
+        // A first use may cost more than all that follow, and a cost may fall: only what rises above one before it counts.
+        let rises = rest.iter().scan(first, |before, &(_, cost)| {
+            let rise = cost - *before;
+            *before = before.min(cost);
+            Some(rise)
+        });
+        if rises.into_iter().all(|rise| rise <= steady) {
             return Some(Growth::Flat);
         }
         let steps: Vec<f64> = figures.windows(2).filter_map(step).collect();
@@ -118,6 +123,8 @@ mod tests {
         assert_eq!(of([300.0, 600.0, 600.0, 600.0]), Some(Growth::Log));
         assert_eq!(of([300.0, 300.0, 300.0, 900.0]), Some(Growth::Linear), "so much is more than a level");
         assert_eq!(of([900.0, 300.0, 310.0, 305.0]), Some(Growth::Flat), "a first use");
+        assert_eq!(of([3460.0, 3590.0, 3130.0, 3140.0]), Some(Growth::Flat), "it falls");
+        assert_eq!(of([3460.0, 3590.0, 3130.0, 3600.0]), Some(Growth::Linear), "it falls and rises");
     }
 
     #[test]

@@ -5,7 +5,10 @@
  */
 #include "t.h"
 
+#include <sys/msg.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/time.h>
 
 static const uint64_t wild[] = {
@@ -83,6 +86,21 @@ static void torment(long number)
 	_exit(0);
 }
 
+/* What System V's calls made outlasts its makers: sets of thousands of semaphores among it. */
+static void remove_ipc(void)
+{
+	struct shmid_ds segment;
+	struct msqid_ds queue;
+	struct seminfo sets;
+	struct semid_ds set;
+	for (int i = shmctl(0, SHM_INFO, &segment); i >= 0; i--)
+		shmctl(shmctl(i, SHM_STAT, &segment), IPC_RMID, 0);
+	for (int i = msgctl(0, MSG_INFO, &queue); i >= 0; i--)
+		msgctl(msgctl(i, MSG_STAT, &queue), IPC_RMID, 0);
+	for (int i = semctl(0, 0, SEM_INFO, &sets); i >= 0; i--)
+		semctl(semctl(i, 0, SEM_STAT, &set), 0, IPC_RMID);
+}
+
 int main(void)
 {
 	mkdir("here", 0755);
@@ -111,6 +129,7 @@ int main(void)
 		wait_for(pid);
 		tried++;
 	}
+	remove_ipc();
 	say("%d numbers tried, the kernel is here", tried);
 	/* And it still works: a child, a pipe, a file, memory. */
 	int ends[2];

@@ -365,12 +365,55 @@ static void deep(void)
 		rmdir(name);
 }
 
+/* Several make a name at once, by a path from the root: all of them have the file that has the name then. */
+static void at_once(void)
+{
+	enum { MAKERS = 4, ROUNDS = 200 };
+	struct shared {
+		_Atomic int arrived[ROUNDS];
+		ino_t opened[MAKERS];
+		_Atomic int done[ROUNDS];
+	} *shared = mmap(0, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char path[PATH_MAX];
+	struct stat made;
+	getcwd(path, sizeof path - 8), strcat(path, "/made");
+	int different = 0;
+	for (int i = 0; i < MAKERS; i++)
+		if (i == MAKERS - 1 || must_fork() == 0) {
+			for (int round = 0; round < ROUNDS; round++) {
+				shared->arrived[round]++;
+				while (shared->arrived[round] < MAKERS)
+					sched_yield();
+				int fd = open(path, O_RDWR | O_CREAT, 0644);
+				shared->opened[i] = fstat(fd, &made) == 0 ? made.st_ino : 0;
+				close(fd);
+				shared->done[round]++;
+				while (shared->done[round] < MAKERS)
+					sched_yield();
+				if (i != MAKERS - 1)
+					continue;
+				stat(path, &made);
+				for (int maker = 0; maker < MAKERS; maker++)
+					different += shared->opened[maker] != made.st_ino;
+				unlink(path);
+			}
+			if (i != MAKERS - 1)
+				_exit(0);
+		}
+	while (wait(0) > 0)
+		;
+	say("%d of %d opened another file", different, MAKERS * ROUNDS);
+	munmap(shared, sizeof *shared);
+}
+
 int main(void)
 {
 	making();
 	renaming();
 	directories();
 	stats();
+	section("made at once");
+	at_once();
 	section("deep");
 	deep();
 	section("chroot");

@@ -114,14 +114,14 @@ pub struct Walk<'a> {
     pub(super) context: &'a FsContext,
     cred: &'a Cred,
     pub(super) start: Start<'a>,
-    /// Where the walk stands, once it had to take references.
+    /// Where the walk stands, with what is walked already (`at`), once it had to take references.
     here: Option<Path>,
     pub(super) first: &'a [u8],
     /// The text, once a link has replaced it.
     pub(super) text: Option<Vec<u8>>,
-    /// What is walked already.
+    /// What is walked already of the text: where `here` is reached.
     at: usize,
-    /// The component at which `fast` stopped, for a link or to ask.
+    /// The component at which `fast` stopped: for a link, to ask, or as the last.
     part: Cell<Component>,
     links: u32,
     pub(super) limits: Limits,
@@ -211,12 +211,12 @@ impl<'a> Walk<'a> {
         if self.text().last() == Some(&b'/') && !inode.is_dir() { Err(ENOTDIR) } else { Ok(()) }
     }
 
+    /// The directory of the last name. Asked again, it is walked to again.
     pub fn parent(&mut self) -> Result<Parent> {
         match self.run(Want::Parent)? {
             Step::Parent(dir) => {
                 self.check_end(&dir)?;
-                let text = self.text();
-                let part = component(text, self.at).ok_or(ENOENT)?;
+                let (text, part) = (self.text(), self.part.get());
                 let name = text.get(part.start..part.end).unwrap_or(&[]);
                 let last = match name {
                     b"." => Last::Dot,
@@ -263,7 +263,7 @@ impl<'a> Walk<'a> {
                 Err(EXDEV)
             }
             Some(path) if follow && path.dentry.inode.kind == Kind::Symlink => {
-                let end = component(self.text(), self.at).map_or(self.text().len(), |c| c.end);
+                let end = self.part.get().end;
                 match self.follow(parent.dir.clone(), &path.dentry.inode, end, true)? {
                     Some(target) => Ok(Child::Found(target)),
                     None => Ok(Child::Followed),
@@ -275,16 +275,12 @@ impl<'a> Walk<'a> {
 
     fn run(&mut self, want: Want) -> Result<Step> {
         loop {
-            let (step, at) = {
+            let step = {
                 let read = sync::rcu::read();
                 self.fast(want, &read)?
             };
             match step {
-                Step::Done(_) | Step::Inode(..) => return Ok(step),
-                Step::Parent(_) => {
-                    self.at = at;
-                    return Ok(step);
-                }
+                Step::Done(_) | Step::Inode(..) | Step::Parent(_) => return Ok(step),
                 Step::Link { dir, link } => self.link(dir, &link.inode)?,
                 Step::Ask { dir } => {
                     let part = self.part.get();
@@ -416,8 +412,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Walks as far as it goes without sleeping. The number is where the walk of the text stopped.
-    fn fast<'g>(&'g self, want: Want, read: &'g RcuRead) -> Result<(Step, usize)> {
+    /// Walks as far as it goes without sleeping, from where the walk stands: that stays there.
+    fn fast<'g>(&'g self, want: Want, read: &'g RcuRead) -> Result<Step> {
         let text = self.text();
         let paths = self.context.paths(read).ok_or(ENOENT)?;
         let root = self.scope.as_ref().unwrap_or(&paths.root);
@@ -438,7 +434,8 @@ impl<'a> Walk<'a> {
             let name = text.get(part.start..part.end).unwrap_or(&[]);
             let last = part.next == text.len();
             if last && want == Want::Parent {
-                return Ok((Step::Parent(keep(here)), at));
+                self.part.set(part);
+                return Ok(Step::Parent(keep(here)));
             }
             if name.len() > NAME_MAX {
                 let given = dentry.inode.ops.names_are_given();
@@ -461,7 +458,7 @@ impl<'a> Walk<'a> {
                             Said::Absent => return Err(ENOENT),
                             Said::Unknown => {
                                 self.part.set(part);
-                                return Ok((Step::Ask { dir: keep(here) }, at));
+                                return Ok(Step::Ask { dir: keep(here) });
                             }
                         };
                         if !self.limits.is_empty() {
@@ -470,7 +467,7 @@ impl<'a> Walk<'a> {
                         let follow = !last || part.end < text.len() || want.follows();
                         if found.1.inode.kind == Kind::Symlink && follow {
                             self.part.set(part);
-                            return Ok((Step::Link { dir: keep(here), link: found.1.keep() }, at));
+                            return Ok(Step::Link { dir: keep(here), link: found.1.keep() });
                         }
                         found
                     }
@@ -479,14 +476,14 @@ impl<'a> Walk<'a> {
                         Said::Absent => return Err(ENOENT),
                         _ => {
                             self.part.set(part);
-                            return Ok((Step::Ask { dir: keep(here) }, at));
+                            return Ok(Step::Ask { dir: keep(here) });
                         }
                     },
                 },
             };
             at = part.next;
         }
-        Ok((Step::Done(keep(here)), at))
+        Ok(Step::Done(keep(here)))
     }
 }
 

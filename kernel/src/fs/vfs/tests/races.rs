@@ -372,3 +372,28 @@ fn a_name_on_its_way_out_takes_no_mount_and_a_mount_point_is_not_removed() {
         assert_eq!(mount(&point), Err(ENOENT));
     });
 }
+
+#[test]
+fn who_finds_a_name_made_meanwhile_opens_it_where_it_was_made() {
+    in_both(|world| {
+        *super::testfs::lock(&world.fs.lifetime) = u64::MAX;
+        mkdir("d").unwrap();
+        for path in ["/d/x", "d/../d/y"] {
+            assert_eq!(number(path), Err(ENOENT));
+            let gate = world.fs.gate("create", &path[path.len() - 1..], When::Before);
+            let opened = |world: &World| {
+                let opens = move |_| open(path, OpenFlags::CREATE).map(|file| file.inode().number);
+                world.spawn(opens)
+            };
+            let first = opened(&world);
+            until(|| gate.arrived() == 1);
+            // It has found nothing of that name, and waits for who makes it.
+            let second = opened(&world);
+            until(|| is_asleep(second.tid));
+            gate.open();
+            let made = first.join().unwrap();
+            assert_eq!((second.join(), number(path)), (Ok(made), Ok(made)));
+            assert_eq!(list("/").unwrap(), ["d"]);
+        }
+    });
+}

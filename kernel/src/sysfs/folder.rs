@@ -9,6 +9,7 @@ use virtio::pci::Place;
 
 use super::devices;
 use super::disks;
+use super::firmware;
 use crate::device::pci;
 use crate::device::virtio::bus::{self, Where};
 use crate::errno::Result;
@@ -43,17 +44,23 @@ impl Bus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     Block,
+    Dmi,
     Mem,
     Misc,
     Tty,
 }
 
 impl Class {
-    pub const ALL: [Class; 4] = [Class::Block, Class::Mem, Class::Misc, Class::Tty];
+    /// Those that this machine has.
+    pub fn all() -> impl Iterator<Item = Class> {
+        let all = [Class::Block, Class::Dmi, Class::Mem, Class::Misc, Class::Tty];
+        all.into_iter().filter(|class| *class != Class::Dmi || firmware::is_there())
+    }
 
     fn name(self) -> &'static str {
         match self {
             Class::Block => "block",
+            Class::Dmi => "dmi",
             Class::Mem => "mem",
             Class::Misc => "misc",
             Class::Tty => "tty",
@@ -112,6 +119,11 @@ pub enum Folder {
     Serial,
     SerialTtys,
     Char(u32),
+    /// The machine, as the firmware describes it.
+    Machine,
+    Firmware,
+    FirmwareDmi,
+    FirmwareTables,
     Kernel,
     Mm,
     LargePages,
@@ -212,7 +224,7 @@ impl Folder {
         Some(match self {
             Folder::Root => return None,
             Folder::Devices | Folder::Block | Folder::Dev | Folder::Buses => Folder::Root,
-            Folder::Classes | Folder::Kernel => Folder::Root,
+            Folder::Classes | Folder::Firmware | Folder::Kernel => Folder::Root,
             Folder::System | Folder::PciRoot | Folder::MappedRoot => Folder::Devices,
             Folder::Virtual | Folder::Platform => Folder::Devices,
             Folder::Cpus | Folder::Nodes | Folder::Memory | Folder::Clocks => Folder::System,
@@ -249,6 +261,9 @@ impl Folder {
                 Some(device) => Folder::VirtualClass(device.class),
                 None => Folder::Virtual,
             },
+            Folder::Machine => Folder::VirtualClass(Class::Dmi),
+            Folder::FirmwareDmi => Folder::Firmware,
+            Folder::FirmwareTables => Folder::FirmwareDmi,
             Folder::Mm => Folder::Kernel,
             Folder::LargePages | Folder::Numa | Folder::Policies => Folder::Mm,
             Folder::Weights => Folder::Policies,
@@ -293,6 +308,10 @@ impl Folder {
             Folder::Serial => "serial8250",
             Folder::SerialTtys => "tty",
             Folder::Char(n) => devices::get(n).map_or("", |device| device.name),
+            Folder::Machine => "id",
+            Folder::Firmware => "firmware",
+            Folder::FirmwareDmi => "dmi",
+            Folder::FirmwareTables => "tables",
             Folder::Kernel => "kernel",
             Folder::Mm => "mm",
             Folder::LargePages => "transparent_hugepage",
@@ -366,6 +385,10 @@ impl Folder {
             Folder::Numa => (48, 0, 0),
             Folder::Policies => (49, 0, 0),
             Folder::Weights => (50, 0, 0),
+            Folder::Machine => (51, 0, 0),
+            Folder::Firmware => (52, 0, 0),
+            Folder::FirmwareDmi => (53, 0, 0),
+            Folder::FirmwareTables => (54, 0, 0),
         };
         kind << 52 | u64::from(a) << 32 | u64::from(b) << 24 | n
     }

@@ -6,6 +6,7 @@
 //! * `system`  those of /sys/devices/system
 //! * `texts`   what the files say
 //! * `bus`, `devices`, `disks`, `memory`: functions of PCI and virtio devices, devices of characters, disks, blocks of memory
+//! * `firmware` what the firmware says of the machine
 //!
 //! Nothing is kept: a lookup makes an inode for the moment, as in procfs, and an open file makes its text when it is read. Nothing changes while the
 //! machine runs but what is counted, and nothing can be written but the weights of nodes.
@@ -17,6 +18,7 @@
 mod bus;
 mod devices;
 mod disks;
+mod firmware;
 mod folder;
 mod memory;
 mod system;
@@ -63,7 +65,8 @@ fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>>
 fn kind_of(leads: &Leads) -> (Kind, u32) {
     match leads {
         Leads::Folder(_) => (Kind::Directory, 0o755),
-        Leads::Text(text) => (Kind::Regular, if text.is_setting() { 0o644 } else { 0o444 }),
+        Leads::Text(text) if text.is_setting() => (Kind::Regular, 0o644),
+        Leads::Text(text) => (Kind::Regular, if text.is_secret() { 0o400 } else { 0o444 }),
         Leads::Link(..) => (Kind::Symlink, 0o777),
     }
 }

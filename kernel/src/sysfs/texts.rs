@@ -9,6 +9,7 @@ use sync::machine;
 
 use super::bus::{self, OfFunction, OfVirtio};
 use super::disks::{self, OfDisk};
+use super::firmware::{self, OfFirmware};
 use super::{devices, memory};
 use crate::arch;
 use crate::arch::seat::{CacheKind, Seat};
@@ -90,6 +91,7 @@ pub enum Text {
     Weight(u32),
     Function(OfFunction, u32),
     Virtio(OfVirtio, u32),
+    Firmware(OfFirmware),
     /// What programs are told of a device of characters; its number.
     CharEvent(u32),
     CharNumber(u32),
@@ -189,14 +191,28 @@ impl Text {
         Ok(())
     }
 
-    /// Is it text, with an end of its line? Registers are not, and where a device has nothing to tell there is no line.
+    /// May root alone read it?
+    pub fn is_secret(self) -> bool {
+        matches!(self, Text::Firmware(of) if of.is_secret())
+    }
+
+    /// Of registers and tables, which are no text, how long they are.
+    fn bytes(self) -> Option<u64> {
+        match self {
+            Text::Function(OfFunction::Configuration, _) => Some(bus::CONFIGURATION),
+            Text::Firmware(of) => of.bytes(),
+            _ => None,
+        }
+    }
+
+    /// Is it text, with an end of its line? Where a device has nothing to tell there is no line.
     pub fn is_lines(self) -> bool {
-        !matches!(self, Text::Function(OfFunction::Configuration, _) | Text::Silent)
+        self != Text::Silent && self.bytes().is_none()
     }
 
     /// What a file says its size is.
     pub fn size(self) -> u64 {
-        if matches!(self, Text::Function(OfFunction::Configuration, _)) { bus::CONFIGURATION } else { PAGE }
+        self.bytes().unwrap_or(PAGE)
     }
 
     pub fn write(self, out: &mut Vec<u8>) -> Result {
@@ -216,6 +232,7 @@ impl Text {
             Text::Disk(of, n) => disks::text(of, n, out)?,
             Text::Function(of, n) => bus::function_text(of, n, out)?,
             Text::Virtio(of, n) => bus::virtio_text(of, n, out)?,
+            Text::Firmware(of) => firmware::text(of, out)?,
             Text::CharEvent(n) => devices::get(n).map_or(Ok(()), |device| device.uevent(out))?,
             Text::CharNumber(n) => {
                 if let Some(device) = devices::get(n) {

@@ -3,6 +3,7 @@
 
 use sync::machine;
 
+use super::firmware::{self, OfFirmware};
 use super::folder::{Bus, Class, Folder, Name};
 use super::system::system;
 use super::texts::{Set, Text};
@@ -81,6 +82,7 @@ impl Folder {
                 Folder::Classes,
                 Folder::Dev,
                 Folder::Devices,
+                Folder::Firmware,
                 Folder::Kernel,
             ]),
             Folder::Devices => devices(&mut names),
@@ -104,7 +106,8 @@ impl Folder {
             Folder::PciDriver => (0..functions())
                 .filter(|n| bus::virtio_of(*n).is_some())
                 .for_each(|n| names.link_to(Folder::Function(n))),
-            Folder::Classes => Class::ALL.into_iter().for_each(|class| names.folder(Folder::Class(class))),
+            Folder::Classes => Class::all().for_each(|class| names.folder(Folder::Class(class))),
+            Folder::Class(Class::Dmi) => names.link_to(Folder::Machine),
             Folder::Class(Class::Block) => disks::all().for_each(|n| names.link_to(Folder::Disk(n))),
             Folder::Class(class) => {
                 of_class(class).for_each(|n| names.link_to(Folder::Char(n)));
@@ -136,9 +139,11 @@ impl Folder {
             }
             Folder::Holders(_) | Folder::Slaves(_) => {}
             Folder::Virtual => {
-                let classes = Class::ALL.into_iter().filter(|class| on_no_bus(*class).next().is_some());
+                let is_there = |class: &Class| *class == Class::Dmi || on_no_bus(*class).next().is_some();
+                let classes = Class::all().filter(is_there);
                 classes.for_each(|class| names.folder(Folder::VirtualClass(class)));
             }
+            Folder::VirtualClass(Class::Dmi) => names.folder(Folder::Machine),
             Folder::VirtualClass(class) => on_no_bus(class).for_each(|n| names.folder(Folder::Char(n))),
             Folder::Platform => names.folder(Folder::Serial),
             Folder::Serial => names.folder(Folder::SerialTtys),
@@ -147,6 +152,20 @@ impl Folder {
                 ports.for_each(|(n, _)| names.folder(Folder::Char(n)));
             }
             Folder::Char(n) => character(&mut names, n),
+            Folder::Machine => {
+                firmware::identity()
+                    .for_each(|(name, what)| names.text(name, Text::Firmware(OfFirmware::Identity(what))));
+                names.text("modalias", Text::Firmware(OfFirmware::Modalias));
+                names.link(b"subsystem", Folder::Class(Class::Dmi));
+                names.text("uevent", Text::Firmware(OfFirmware::Event));
+            }
+            Folder::Firmware if firmware::is_there() => names.folder(Folder::FirmwareDmi),
+            Folder::Firmware => {}
+            Folder::FirmwareDmi => names.folder(Folder::FirmwareTables),
+            Folder::FirmwareTables => {
+                names.text("DMI", Text::Firmware(OfFirmware::Structures));
+                names.text("smbios_entry_point", Text::Firmware(OfFirmware::Entry));
+            }
             Folder::Kernel => {
                 names.text("address_bits", Text::Word("64"));
                 names.text("cpu_byteorder", Text::Word("little"));

@@ -82,6 +82,18 @@ pub fn memory_ranges() -> impl Iterator<Item = (u64, u64)> {
     core::iter::once((0x10_0000, 0x1fff_ffff))
 }
 
+/// As the machine's; here there is none.
+#[derive(Clone, Copy)]
+pub struct FirmwareTables {
+    pub entry: &'static [u8],
+    pub structures: &'static [u8],
+    pub count: Option<u16>,
+}
+
+pub fn firmware_tables() -> Option<FirmwareTables> {
+    None
+}
+
 /// All memory is node 0's.
 pub fn node_of_address(_address: u64) -> u32 {
     0

@@ -33,6 +33,7 @@ use core::arch::{asm, naked_asm};
 use super::Trap;
 use super::interrupts::Entered;
 pub use boot::siblings::{cache, seat};
+pub use boot::smbios::firmware_tables;
 pub use boot::topology::{cpus, distance, has_threads, next_thread, node_of_address, nodes};
 pub use boot::{command_line, early_init, initramfs, memory_ranges};
 pub use context::{Context, switch};

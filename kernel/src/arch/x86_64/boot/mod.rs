@@ -2,6 +2,7 @@
 
 mod entry;
 pub mod siblings;
+pub mod smbios;
 pub mod smp;
 mod start_info;
 pub mod topology;
@@ -40,6 +41,7 @@ pub unsafe fn early_init(start_info: usize) {
         trap::load();
         crate::log::configure(boot_info().command_line());
         tables::init();
+        smbios::find();
         features::enable();
         features::measure_xsave();
         percpu::set_online();

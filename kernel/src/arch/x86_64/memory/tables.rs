@@ -3,7 +3,7 @@
 //! SDM vol. 3, chapter 5 (paging), 5.6 (access rights). All kernel entries are global; none is ever user-accessible.
 //! Lock: after boot, changes to tables below the top level are made under the caller's lock (kernel stacks have one).
 
-use super::super::boot::PhysRange;
+use super::super::boot::{PhysRange, boot_info};
 use super::super::cpu::{BootCell, features, reg};
 use super::{DEVICES, DIRECT_MAP, FRAME_TABLE, IMAGE, STACKS, direct_map, early};
 pub use crate::arch::entry::ADDRESS;
@@ -214,10 +214,9 @@ pub unsafe fn init() {
         map_range(DIRECT_MAP + text_end as usize, PhysRange { start: text_end, end: SIZE_1G }, DATA, SIZE_2M);
     }
     let mut mapped = SIZE_1G;
-    for range in super::super::boot::boot_info().usable() {
-        // Whole gigabytes: what lies between (device windows) is never touched through the direct map.
-        let start = (range.start & !(SIZE_1G - 1)).max(mapped);
-        let end = range.end.next_multiple_of(SIZE_1G);
+    for range in boot_info().usable() {
+        let PhysRange { start, end } = gigabytes(range);
+        let start = start.max(mapped);
         if start < end {
             // SAFETY: boot CPU, alone.
             unsafe { map_range(DIRECT_MAP + start as usize, PhysRange { start, end }, DATA, largest) };
@@ -226,6 +225,18 @@ pub unsafe fn init() {
     }
     // SAFETY: the new tables map image, stack and direct map as they were.
     unsafe { reg::set_cr3(kernel_root()) };
+}
+
+/// What the direct map shows for a range of memory: whole gigabytes. What lies between (device windows) is never touched through it.
+fn gigabytes(range: &PhysRange) -> PhysRange {
+    PhysRange { start: range.start & !(SIZE_1G - 1), end: range.end.next_multiple_of(SIZE_1G) }
+}
+
+/// Is all of that in the direct map?
+pub fn is_in_direct_map(address: u64, length: usize) -> bool {
+    let Some(end) = address.checked_add(length as u64) else { return false };
+    let is_within = |range: PhysRange| range.start <= address && end <= range.end;
+    end <= SIZE_1G || boot_info().usable().iter().any(|range| is_within(gigabytes(range)))
 }
 
 /// Maps `size` bytes of memory for the frame table at `address` (both multiples of 2 MiB).

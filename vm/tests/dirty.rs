@@ -34,6 +34,8 @@ struct Store {
     dirty: AtomicI64,
     begun: AtomicU64,
     most: AtomicI64,
+    /// Cleaned as soon as some page is counted as clean.
+    overtaken: Mutex<Option<ObjectRef>>,
 }
 
 impl Store {
@@ -46,6 +48,7 @@ impl Store {
             dirty: AtomicI64::new(0),
             begun: AtomicU64::new(0),
             most: AtomicI64::new(i64::MAX),
+            overtaken: Mutex::new(None),
         })
     }
 
@@ -82,7 +85,7 @@ impl Pager for Keeps {
         true
     }
 
-    fn write(&self, first: u64, pages: &[Pin]) -> Result<(), VmError> {
+    fn write(&self, first: u64, pages: &[Pin], end: u64) -> Result<(), VmError> {
         let n = self.0.writes.fetch_add(1, SeqCst);
         match *self.0.manner.lock().unwrap() {
             Manner::Interrupts if n % 3 == 1 => return Err(VmError::Interrupted),
@@ -97,7 +100,9 @@ impl Pager for Keeps {
                 if words.len() < (page + 1) * WORDS {
                     words.resize((page + 1) * WORDS, 0);
                 }
-                for (to, from) in words[page * WORDS..].iter_mut().zip(bytes.chunks_exact(8)) {
+                // Nothing of it that lies behind the end.
+                let within = usize::try_from(end).unwrap().saturating_sub(page * PAGE_SIZE).div_ceil(8);
+                for (to, from) in words[page * WORDS..].iter_mut().zip(bytes.chunks_exact(8)).take(within) {
                     *to = u64::from_le_bytes(from.try_into().unwrap());
                 }
             }
@@ -121,6 +126,11 @@ impl Pager for Keeps {
 
     fn count_clean(&self, n: u64) {
         assert!(self.0.dirty.fetch_sub(n as i64, SeqCst) >= n as i64, "more are clean than were dirty");
+        // Who wrote a page that was dirty already is overtaken by who cleans it.
+        let overtaken = self.0.overtaken.lock().unwrap().take();
+        if let Some(object) = overtaken {
+            object.write_back(0, ALL, ALL).unwrap();
+        }
     }
 
     fn begin_dirty(&self) -> Result<(), VmError> {
@@ -437,4 +447,43 @@ fn a_page_that_is_written_while_others_flush_is_dirty_or_its_bytes_are_given() {
         writer.join().unwrap();
         is_over.store(true, SeqCst);
     });
+}
+
+#[test]
+fn what_is_appended_is_given_as_far_as_it_reaches_though_others_clean() {
+    let _g = alone();
+    let store = Store::new(0);
+    let owner = store.object();
+    let object = owner.share();
+    for n in 0..4 {
+        assert_eq!(put(&object, n * 8, &(n + 1).to_le_bytes()), Ok(8));
+        *store.overtaken.lock().unwrap() = Some(owner.share());
+    }
+    *store.overtaken.lock().unwrap() = None;
+    object.write_back(0, ALL, ALL).unwrap();
+    assert_eq!((object.size(), &store.words.lock().unwrap()[..5]), (32, &[1, 2, 3, 4, 0][..]));
+}
+
+#[test]
+fn what_is_appended_beside_a_cleaner_is_given() {
+    let _g = alone();
+    const APPENDED: u64 = 3 * WORDS as u64;
+    let store = Store::new(0);
+    let owner = store.object();
+    let (object, is_over) = (owner.share(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                object.write_back(0, ALL, ALL).unwrap();
+            }
+        });
+        for n in 0..APPENDED {
+            assert_eq!(put(&object, n * 8, &(n + 1).to_le_bytes()), Ok(8));
+        }
+        is_over.store(true, SeqCst);
+    });
+    object.write_back(0, ALL, ALL).unwrap();
+    let words = store.words.lock().unwrap();
+    let lost = (0..APPENDED).find(|n| words[*n as usize] != n + 1);
+    assert_eq!((lost, object.size()), (None, APPENDED * 8));
 }

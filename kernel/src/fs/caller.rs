@@ -81,6 +81,12 @@ pub fn uid() -> u32 {
     current().ids().uid
 }
 
+/// Are names to be asked for, whatever is known of them? See `syscall::again`.
+#[inline]
+pub fn walks_anew() -> bool {
+    process::current_if_any().is_some_and(|thread| thread.walks_anew.load(Relaxed))
+}
+
 /// Does a signal wait for the running thread, so that a long call is to end?
 pub fn is_interrupted() -> bool {
     process::signal_pending()

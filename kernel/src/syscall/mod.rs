@@ -32,8 +32,8 @@ use process::prctl;
 pub use time::timer;
 
 use crate::arch::UserRegs;
-use crate::errno::{ERESTARTSYS, Errno, Result};
-use crate::process::{dispatch, ptrace, seccomp};
+use crate::errno::{EINTR, ERESTARTSYS, ESTALE, Errno, Result};
+use crate::process::{current as caller, dispatch, ptrace, seccomp};
 use crate::sched::{self, Work};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -41,7 +41,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[inline]
 pub fn dispatch(regs: &mut UserRegs) {
     let number = regs.number();
-    let result = if sched::current().is_watched() { watched(regs) } else { table::call(number, regs) };
+    let result = if sched::current().is_watched() { watched(regs) } else { carry_out(number, regs) };
     // exec and sigreturn leave the frame as the program is to find it.
     if regs.in_syscall() {
         regs.set_result(match result {
@@ -49,6 +49,38 @@ pub fn dispatch(regs: &mut UserRegs) {
             Err(errno) => failed(errno),
         });
     }
+}
+
+#[inline]
+fn carry_out(number: usize, regs: &mut UserRegs) -> Result<usize> {
+    match table::call(number, regs) {
+        Err(ESTALE) if table::names_files(number) => again(number, regs),
+        result => result,
+    }
+}
+
+/// How often a call is made again.
+const AGAIN: u32 = 16;
+
+/// Between the walk to a file and its use the file was replaced, and the file system cannot find it without its name: a server of files, whose fids are paths. The call
+/// is made again, and asks for each name of its path. Linux tries once more (LOOKUP_REVAL).
+#[cold]
+fn again(number: usize, regs: &mut UserRegs) -> Result<usize> {
+    let thread = caller();
+    thread.walks_anew.store(true, Ordering::Relaxed);
+    let mut result = Err(ESTALE);
+    for _ in 0..AGAIN {
+        if sched::give_way() {
+            result = Err(EINTR);
+            break;
+        }
+        result = table::call(number, regs);
+        if result != Err(ESTALE) {
+            break;
+        }
+    }
+    thread.walks_anew.store(false, Ordering::Relaxed);
+    result
 }
 
 #[cold]
@@ -72,7 +104,7 @@ fn watched(regs: &mut UserRegs) -> Result<usize> {
     plant::count(number);
     // The call may write another frame.
     let args = regs.args();
-    let result = table::call(number, regs);
+    let result = carry_out(number, regs);
     trace::trace(number, args, &result);
     result
 }

@@ -10,7 +10,7 @@ macro_rules! calls {
     )*) => {
         use crate::arch::UserRegs;
         use crate::errno::Result;
-        use crate::syscall::trace::Asks;
+        use crate::syscall::trace::{Asks, has_path};
         use crate::syscall::{
             Handler, barrier, capability, file, futex, futex2, identity, ipc, memory, missing, path, policies, poll, prctl, process,
             scheduling, signal, socket, system, time, timer, tty,
@@ -36,6 +36,14 @@ macro_rules! calls {
             }
         }
 
+        /// Does a call name a file by its path?
+        pub fn names_files(number: usize) -> bool {
+            match number {
+                $($number => const { has_path(stringify!($($($arguments)*)?)) },)*
+                _ => false,
+            }
+        }
+
         /// Which arguments of a call say what is to be done.
         pub fn asks(number: usize) -> Asks {
             match number {
@@ -49,4 +57,4 @@ macro_rules! calls {
 #[path = "rows.rs"]
 mod rows;
 
-pub use rows::{asks, call, name};
+pub use rows::{asks, call, name, names_files};

@@ -123,6 +123,19 @@ impl Asks {
     }
 }
 
+/// Is one of a row's arguments a path?
+#[expect(clippy::arithmetic_side_effects, reason = "evaluated when the kernel is built")]
+pub const fn has_path(arguments: &str) -> bool {
+    let mut at = 0;
+    while at < arguments.len() {
+        if any(arguments.as_bytes(), at, &["Path"]) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
 /// Does one of the words stand at `at`?
 #[expect(clippy::arithmetic_side_effects, reason = "evaluated when the kernel is built")]
 const fn any(text: &[u8], at: usize, words: &[&str]) -> bool {

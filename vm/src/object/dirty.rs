@@ -18,7 +18,7 @@ use super::slots::{Held as HeldPage, MAX_PAGES, Slot};
 use super::{Object, Pages, Source, count};
 use crate::addr::{ENTRIES, PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
-use crate::frame::{self, FrameKind, Pin};
+use crate::frame::{self, FrameKind, OwnedFrame, Pin};
 use crate::machine::FlushRange;
 use crate::node::Node;
 use crate::node::flush::SharersFlushed;
@@ -128,9 +128,6 @@ impl Object {
                 Err(error) => return Err(error),
             };
             done += filled;
-            if filled > 0 {
-                self.grow_to(offset + done as u64);
-            }
             if filled < n || give_way() {
                 break;
             }
@@ -138,7 +135,8 @@ impl Object {
         Ok(done)
     }
 
-    /// Writes `part` of the page of byte `at`; says how many bytes.
+    /// Writes `part` of the page of byte `at`, and has the object reach as far; says how many bytes. The object has grown before the page is dirty: who gives the page to the pager as far as
+    /// an end of before finds it dirty once more.
     fn write_page(
         &self,
         paging: &Paging,
@@ -154,7 +152,7 @@ impl Object {
         loop {
             let slot = self.slots.make(page, &|| Ok(()))?;
             if let Some(held) = slot.hold() {
-                return Self::fill_held(paging, held, part, from);
+                return self.fill_held(paging, held, at, part, from);
             }
             if slot.frame().is_some() || slot.tagged().is_some() {
                 // Another writes it against the rule, or takes it away with this held.
@@ -184,7 +182,7 @@ impl Object {
             paging.pager.count_dirty(1)?;
             if is_new || filled == part.len() {
                 new.set_kind(FrameKind::Object);
-                match slot.put_dirty(new) {
+                match self.put_grown(slot, new, at.saturating_add(filled as u64)) {
                     Ok(()) => {
                         self.resident.fetch_add(1, Relaxed);
                         count::entered(true, 1);
@@ -195,8 +193,8 @@ impl Object {
                 }
             }
             // Less came than was promised, or another has read the page meanwhile: the bytes go into it.
-            let copied =
-                self.copy_in(paging, slot, page, part.start..part.start.saturating_add(filled), new.bytes());
+            let part = part.start..part.start.saturating_add(filled);
+            let copied = self.copy_in(paging, slot, at, part, new.bytes());
             if copied.is_err() {
                 paging.pager.count_clean(1);
             }
@@ -204,12 +202,23 @@ impl Object {
         }
     }
 
-    /// Writes bytes that were fetched already, `part` of `bytes`, into the page. It is counted as dirty.
+    /// Puts a page in, dirty, of an object that reaches to `end` with it. Nobody can hold the page before it is there, so none that cleans comes between.
+    fn put_grown(&self, slot: &Slot, new: OwnedFrame, end: u64) -> Result<(), OwnedFrame> {
+        if end <= self.size() {
+            return slot.put_dirty(new);
+        }
+        let _change = self.change.lock();
+        slot.put_dirty(new)?;
+        self.size.fetch_max(end, SeqCst);
+        Ok(())
+    }
+
+    /// Writes bytes that were fetched already, `part` of `bytes`, into the page of byte `at`. It is counted as dirty.
     fn copy_in(
         &self,
         paging: &Paging,
         slot: &Slot,
-        page: u64,
+        at: u64,
         part: Range<usize>,
         bytes: &[u8; PAGE_SIZE],
     ) -> Result<usize, VmError> {
@@ -219,21 +228,24 @@ impl Object {
                 if let Some(mut to) = held.pin.bytes_mut().get_mut(part.clone()) {
                     to.copy_from(from.into());
                 }
+                self.grow_to(at.saturating_add(part.len() as u64));
                 let is_new = held.end_dirty();
                 Self::made_dirty(paging, is_new)?;
                 return Ok(part.len());
             }
-            self.bring_in(page)?;
+            self.bring_in(at >> PAGE_SHIFT)?;
             if give_way() {
                 return Err(VmError::Interrupted);
             }
         }
     }
 
-    /// Has `from` fill `part` of a page that is held.
+    /// Has `from` fill `part` of a page that is held, that of byte `at`.
     fn fill_held(
+        &self,
         paging: &Paging,
         mut held: HeldPage<'_>,
+        at: u64,
         part: Range<usize>,
         from: &mut impl Source,
     ) -> Result<usize, VmError> {
@@ -242,6 +254,9 @@ impl Object {
         let len = part.len();
         let filled = held.pin.bytes_mut().get_mut(part).map_or(0, |bytes| from.take(bytes)).min(len);
         from.rest();
+        if filled > 0 {
+            self.grow_to(at.saturating_add(filled as u64));
+        }
         // Some bytes may have been copied where none was said to be.
         let is_new = held.end_dirty();
         Self::made_dirty(paging, is_new)?;
@@ -280,7 +295,8 @@ impl Object {
             }
             page = run.first.saturating_add(run.pins.len() as u64);
             written = written.saturating_add(run.pins.len() as u64);
-            let said = paging.pager.write(run.first, &run.pins);
+            // What was written beyond it since has marked its page anew.
+            let said = paging.pager.write(run.first, &run.pins, self.size());
             let again = matches!(said, Err(VmError::Interrupted | VmError::NoMemory));
             self.end_run(&run, again);
             match said {

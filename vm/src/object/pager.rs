@@ -59,12 +59,12 @@ pub trait Pager: Send + Sync {
         false
     }
 
-    /// Takes the contents of `pages`, from page `first` on, as far as the object's size says. They may be written meanwhile: then they are given again. One call for an object at
+    /// Takes the contents of `pages`, from page `first` on, up to byte `end` of the object. They may be written meanwhile: then they are given again. One call for an object at
     /// a time. May sleep; no lock of vm is held.
     ///
     /// # Errors
     /// `Interrupted`, `NoMemory`: the pages stay dirty. All others: what was written is lost, and the pager has noted it.
-    fn write(&self, _first: u64, _pages: &[Pin]) -> Result<(), VmError> {
+    fn write(&self, _first: u64, _pages: &[Pin], _end: u64) -> Result<(), VmError> {
         Err(VmError::Io)
     }
 

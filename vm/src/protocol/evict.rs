@@ -46,6 +46,7 @@
 //! - A fault whose lock came before the visit's: the visit takes the right away, and the bytes are read after that (`evict.clean`). After it: the lock orders the clearing
 //!   before its look, so the mark that it sees was made later and stays.
 //! - Bytes copied into a page that is held: the mark comes after them (`evict.let_go`), so who clears it sees them (`evict.clean`).
+//! - An object that grows with them has grown before the mark is there, so who clears that gives the pager all that it reaches to (object/dirty.rs).
 
 use super::after_readers;
 use crate::addr::PhysAddr;

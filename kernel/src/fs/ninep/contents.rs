@@ -371,8 +371,8 @@ impl Pager for Paged {
         self.back.is_some()
     }
 
-    fn write(&self, first: u64, pages: &[Pin]) -> core::result::Result<(), VmError> {
-        sending::send(&self.remote, first, pages).map_err(|error| {
+    fn write(&self, first: u64, pages: &[Pin], end: u64) -> core::result::Result<(), VmError> {
+        sending::send(&self.remote, first, pages, end).map_err(|error| {
             if !matches!(error, EINTR | ENOMEM) {
                 self.remote.unwritten.errors.note(error);
             }

@@ -133,7 +133,7 @@ impl Fs {
     /// What is under that name in the directory `dir`, whose inode is `inode`, as the server says. May sleep.
     ///
     /// # Errors
-    /// ENOENT; EIO: it does not stand still.
+    /// ENOENT; ESTALE: it does not stand still.
     pub fn find(&self, dir: &Remote, inode: &Inode, name: &[u8]) -> Result<Found> {
         const TRIES: u32 = 3;
         for _ in 0..TRIES {
@@ -145,7 +145,7 @@ impl Fs {
                 return Ok(Found { fid, said, when, by });
             }
         }
-        Err(EIO)
+        Err(ESTALE)
     }
 }
 

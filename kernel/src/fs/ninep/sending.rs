@@ -16,16 +16,15 @@ use crate::device::virtio::share::Exchange;
 use crate::errno::{EINTR, EIO, ENOMEM, Result};
 use crate::sched::give_way;
 
-/// Sends pages, up to the file's end, in messages as long as there may be. The caller has the turn.
+/// Sends pages, up to byte `end`, in messages as long as there may be. The caller has the turn.
 ///
 /// # Errors
 /// EIO: the server says that it takes nothing; or nobody has the file open to write. Those of the server.
-pub fn send(remote: &Arc<Remote>, first: u64, pages: &[Pin]) -> Result {
+pub fn send(remote: &Arc<Remote>, first: u64, pages: &[Pin], end: u64) -> Result {
     let client = &remote.client;
     let fid = remote.writing_already().ok_or(EIO)?;
     let start = first.checked_mul(PAGE_SIZE as u64).ok_or(EIO)?;
-    let end = start.saturating_add(pages.len().saturating_mul(PAGE_SIZE) as u64);
-    let end = end.min(remote.size.load(Relaxed));
+    let end = end.min(start.saturating_add(pages.len().saturating_mul(PAGE_SIZE) as u64));
     let mut at = start;
     while at < end {
         let mut from = usize::try_from(at.saturating_sub(start)).map_err(|_| EIO)?;

@@ -21,6 +21,7 @@ use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
 pub use super::limits::Limits;
 use crate::bytes;
 use crate::errno::{EACCES, EAGAIN, EINTR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EXDEV, Errno, Result};
+use crate::fs::caller;
 use crate::fs::vfs::access::{self, Cred, EXEC};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::context::FsContext;
@@ -526,7 +527,7 @@ fn attend(mount: &Mount, child: &Dentry) -> Said {
 #[cold]
 fn attend_cached(mount: &Mount, child: &Dentry) -> Said {
     let asks = mount.superblock.cache == Cache::Revalidated && !child.is_mount_point();
-    if asks && !child.is_fresh(clock::since_boot()) {
+    if asks && (!child.is_fresh(clock::since_boot()) || caller::walks_anew()) {
         return Said::Unknown;
     }
     child.note_use();

@@ -15,6 +15,7 @@ use sync::try_arc;
 
 use super::{Cache, NameCache};
 use crate::errno::{ELOOP, ENOENT, ENOTDIR, Result};
+use crate::fs::caller;
 use crate::fs::vfs::clock;
 use crate::fs::vfs::dentry::{Dentry, DentryRef, Link, Name};
 use crate::fs::vfs::directory::Directory;
@@ -79,7 +80,10 @@ impl Asking<'_> {
     /// Does what the cache has hold now? If not it is taken out.
     fn holds(&self, known: &Arc<Owner<Dentry>>) -> Result<bool> {
         let now = clock::since_boot();
-        if self.superblock.cache != Cache::Revalidated || known.is_fresh(now) || known.is_mount_point() {
+        if self.superblock.cache != Cache::Revalidated || known.is_mount_point() {
+            return Ok(true);
+        }
+        if known.is_fresh(now) && !caller::walks_anew() {
             return Ok(true);
         }
         let child = (!known.is_absent()).then_some(&*known.inode);

@@ -147,6 +147,26 @@ static void many(void)
 	look("all closed", epoll, 0);
 }
 
+/* All that is ready is told at once, each file once, as many as there is room for. */
+static void room(uint32_t behaviour, int most)
+{
+	enum { READY = 700 };
+	static struct epoll_event events[1000];
+	int epoll = epoll_create1(0), fds[READY], told[READY] = { 0 }, twice = 0, rest = 0;
+	for (int n = 0; n < READY; n++) {
+		events[0] = (struct epoll_event){ .events = EPOLLIN | behaviour, .data.u32 = (uint32_t)n };
+		epoll_ctl(epoll, EPOLL_CTL_ADD, fds[n] = eventfd(1, 0), events);
+	}
+	int first = epoll_wait(epoll, events, most, 0);
+	for (int n = 0; n < first; n++)
+		twice += told[events[n].data.u32]++ > 0;
+	rest = epoll_wait(epoll, events, 1000, 0);
+	say("of %d ready at most %d: %d, %d of them twice, then %d", READY, most, first, twice, rest);
+	for (int n = 0; n < READY; n++)
+		close(fds[n]);
+	close(epoll);
+}
+
 #define WATCHES "/proc/sys/fs/epoll/max_user_watches"
 
 static void limit_to(const char *value)
@@ -252,6 +272,10 @@ int main(void)
 	herd("exclusive, two events", EPOLLEXCLUSIVE, 2, 0);
 	herd("exclusive, nested", EPOLLEXCLUSIVE, 1, 1);
 	many();
+	section("room");
+	for (int n = 0; n < 3; n++)
+		for (int most = 511; most <= 1000; most += most < 513 ? 1 : 187)
+			room(n == 0 ? 0 : n == 1 ? EPOLLET : EPOLLONESHOT, most);
 	limit();
 	return 0;
 }

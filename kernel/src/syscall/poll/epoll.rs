@@ -8,7 +8,7 @@ use sync::TryVec;
 
 use super::{after, deadline_and_mask, temporary_mask};
 use crate::errno::*;
-use crate::fs::anon::epoll::{Epoll, Event};
+use crate::fs::anon::epoll::{Epoll, Event, Round};
 use crate::fs::caller;
 use crate::memory::user::UserSlice;
 use crate::syscall::file::opened;
@@ -18,6 +18,8 @@ const EVENT_SIZE: usize = 12;
 
 /// So many events need no memory.
 const FEW: usize = 8;
+/// So many are collected at once, where there may be more.
+const MANY: usize = 512;
 
 pub fn sys_epoll_ctl(epoll: i32, operation: i32, fd: i32, address: usize) -> Result<usize> {
     const ADD: i32 = 1;
@@ -56,22 +58,40 @@ fn epoll_wait(epoll: i32, address: usize, most: i32, deadline: Option<u64>) -> R
     UserSlice::new(address, most * EVENT_SIZE).check()?;
     let holder = opened(epoll)?;
     let epoll = holder.downcast::<Epoll>().ok_or(EINVAL)?;
-    // More than these are left for the next call.
     let (mut few, mut many) = ([Event::default(); FEW], Vec::new());
     let events = match few.get_mut(..most) {
         Some(few) => few,
         None => {
-            many.try_resize(most.min(512), Event::default())?;
+            many.try_resize(most.min(MANY), Event::default())?;
             &mut many
         }
     };
-    let n = epoll.wait(&holder, events, deadline)?;
-    for (i, event) in events.iter().take(n).enumerate() {
+    let mut round = Round::default();
+    let mut n = epoll.wait_round(&holder, &mut round, events, deadline)?;
+    let mut told = 0;
+    loop {
+        put(address + told * EVENT_SIZE, events.iter().take(n))?;
+        told += n;
+        // Nothing waits for others from here on.
+        let room = (most - told).min(events.len());
+        if n < events.len() || room == 0 {
+            return Ok(told);
+        }
+        n = events.get_mut(..room).map_or(0, |events| epoll.more(&mut round, events));
+        if n == 0 {
+            return Ok(told);
+        }
+    }
+}
+
+#[expect(clippy::arithmetic_side_effects, reason = "within a range that was checked")]
+fn put<'a>(address: usize, events: impl Iterator<Item = &'a Event>) -> Result {
+    for (i, event) in events.enumerate() {
         let at = UserSlice::new(address + i * EVENT_SIZE, EVENT_SIZE);
         at.take(4).write(&event.events.to_ne_bytes())?;
         at.skip(4).write(&event.data.to_ne_bytes())?;
     }
-    Ok(n)
+    Ok(())
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "milliseconds of 32 bits")]

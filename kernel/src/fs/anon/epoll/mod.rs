@@ -107,6 +107,16 @@ pub struct Epoll {
     core: Arc<Core>,
 }
 
+/// One look at all that is ready, of which nothing is told twice.
+#[derive(Default)]
+pub struct Round {
+    /// What comes later is left for the next.
+    last: u64,
+    /// Looked at so far.
+    steps: u32,
+    has_any: bool,
+}
+
 /// Where the file lies that the epoll `file` watches as number `fd`: of several that with `before` others before it. May sleep.
 ///
 /// # Errors
@@ -232,11 +242,23 @@ impl Epoll {
         Ok(())
     }
 
-    /// Fills `events` with what is ready and returns how many; waits until there is one or `deadline` has come. `file` is this epoll's.
+    #[cfg(test)]
     pub fn wait(&self, file: &File, events: &mut [Event], deadline: Option<u64>) -> Result<usize> {
+        self.wait_round(file, &mut Round::default(), events, deadline)
+    }
+
+    /// Fills `events` with what is ready and returns how many; waits until there is one or `deadline` has come. Where they were filled, there may be `more`. `file` is this epoll's.
+    pub fn wait_round(
+        &self,
+        file: &File,
+        round: &mut Round,
+        events: &mut [Event],
+        deadline: Option<u64>,
+    ) -> Result<usize> {
         let mut kept = None;
         loop {
-            let n = self.collect(events);
+            *round = Round::default();
+            let n = self.more(round, events);
             if n > 0 || deadline == Some(0) {
                 return Ok(n);
             }
@@ -247,18 +269,19 @@ impl Epoll {
             let some = || (!self.core.ready.lock().is_empty()).then_some(());
             match self.core.queue.wait(deadline.map(Deadline::of_poll), some) {
                 Ok(()) => {}
-                Err(ETIMEDOUT) => return Ok(self.collect(events)),
+                Err(ETIMEDOUT) => {
+                    *round = Round::default();
+                    return Ok(self.more(round, events));
+                }
                 Err(e) => return Err(poll::interrupted(e)),
             }
         }
     }
 
+    /// Fills `events` with what is ready and was not told of in this round, and returns how many.
     #[expect(clippy::arithmetic_side_effects, reason = "n is at most as many as fit")]
-    fn collect(&self, events: &mut [Event]) -> usize {
+    pub fn more(&self, round: &mut Round, events: &mut [Event]) -> usize {
         let mut n = 0;
-        let mut steps = 0u32;
-        // None is told of twice.
-        let mut last = 0;
         while n < events.len() {
             // Who looks while nothing is ready writes nothing.
             if self.core.ready.is_empty() {
@@ -266,14 +289,14 @@ impl Epoll {
             }
             let next = self.core.ready.change(|ready| {
                 // While nothing was found, those that others have moved to the end meanwhile are looked at, too.
-                if n == 0 && steps < TURN {
-                    last = ready.last();
+                if !round.has_any && round.steps < TURN {
+                    round.last = ready.last();
                 }
-                ready.next(last, Interest::is_level)
+                ready.next(round.last, Interest::is_level)
             });
             let Some((interest, stays)) = next else { break };
-            steps = steps.wrapping_add(1);
-            if steps.is_multiple_of(TURN) {
+            round.steps = round.steps.wrapping_add(1);
+            if round.steps.is_multiple_of(TURN) {
                 schedule_if_needed();
             }
             if !stays {
@@ -296,6 +319,7 @@ impl Epoll {
             if let Some(slot) = events.get_mut(n) {
                 *slot = Event { events: now, data: interest.data.load(SeqCst) };
                 n += 1;
+                round.has_any = true;
             }
             if !stays && interest.is_level() {
                 self.core.put_back(interest);

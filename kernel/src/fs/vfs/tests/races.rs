@@ -7,8 +7,8 @@ use super::*;
 use crate::errno::*;
 use crate::fs::caller;
 use crate::process;
-use crate::testing::{fork, in_process, is_asleep, until};
-use linux_raw_sys::general::SIGKILL;
+use crate::testing::{Memory, fork, in_process, is_asleep, syscall, until};
+use linux_raw_sys::general::{__NR_access, __NR_truncate, SIGKILL};
 
 const KINDS: [Cache; 2] = [Cache::Cached, Cache::Revalidated];
 
@@ -395,5 +395,40 @@ fn who_finds_a_name_made_meanwhile_opens_it_where_it_was_made() {
             assert_eq!((second.join(), number(path)), (Ok(made), Ok(made)));
             assert_eq!(list("/").unwrap(), ["d"]);
         }
+    });
+}
+
+#[test]
+fn a_call_is_made_again_where_the_file_was_replaced_meanwhile() {
+    in_both(|world| {
+        world.fs.elsewhere(|tree| tree.make(ROOT, b"x", Kind::Regular)).unwrap();
+        let access = || syscall(__NR_access, &[Memory::of_str("/x").address, 0]);
+        world.fs.fail("lookup", 0, ESTALE);
+        world.fs.fail("lookup", 0, ESTALE);
+        assert_eq!(access(), Ok(0));
+        assert_eq!(world.fs.calls("lookup", "x"), 3);
+        // Not for ever.
+        world.fs.elsewhere(|tree| tree.make(ROOT, b"y", Kind::Regular)).unwrap();
+        (0..100).for_each(|_| world.fs.fail("lookup", 0, ESTALE));
+        assert_eq!(syscall(__NR_access, &[Memory::of_str("/y").address, 0]), Err(ESTALE));
+        assert_eq!(world.fs.calls("lookup", "y"), 17);
+    });
+}
+
+#[test]
+fn a_call_that_is_made_again_believes_no_name() {
+    in_process(|| {
+        let world = World::new(Cache::Revalidated);
+        *super::testfs::lock(&world.fs.lifetime) = u64::MAX;
+        mkdir("d").unwrap();
+        create("d/x").unwrap();
+        let truncate = || syscall(__NR_truncate, &[Memory::of_str("/d/x").address, 0]);
+        truncate().unwrap();
+        assert_eq!(world.fs.calls("revalidate", "d"), 0);
+        world.fs.fail("set_attributes", 0, ESTALE);
+        truncate().unwrap();
+        assert_eq!((world.fs.calls("revalidate", "d"), world.fs.calls("revalidate", "x")), (1, 1));
+        truncate().unwrap();
+        assert_eq!(world.fs.calls("revalidate", "x"), 1);
     });
 }

@@ -312,8 +312,9 @@ impl File {
                 told::on_close(self);
             }
             self.counted.end();
-            self.inode().locks.release_file(self.lock_holder());
-            self.end_access();
+            let inode = self.inode();
+            inode.locks.release_file(self.lock_holder());
+            self.end_access(inode);
             self.stop_async();
             self.stays.end();
             self.ops().release(self);
@@ -321,12 +322,12 @@ impl File {
     }
 
     /// Comes once or twice, and never on two CPUs at once: with the last close, and when the file goes.
-    #[inline]
-    fn end_access(&self) {
+    #[inline(always)]
+    fn end_access(&self, inode: &Inode) {
         let counts = self.counts.load(Relaxed);
         if counts != NOTHING {
             self.counts.store(NOTHING, Relaxed);
-            if counts == WRITER { self.inode().end_write() } else { self.inode().end_read() }
+            if counts == WRITER { inode.end_write() } else { inode.end_read() }
         }
     }
 
@@ -607,7 +608,7 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         // One that no descriptor ever referred to.
-        self.end_access();
+        self.end_access(self.inode());
         if self.undescribed.load(Relaxed) && notify::is_used() {
             told::on_close(self);
         }

@@ -144,12 +144,19 @@ impl FileLocks {
     }
 
     /// Nobody refers to the open file description any more.
+    #[inline(always)]
     pub fn release_file(&self, holder: Owner) {
         if self.is_used() {
-            self.release_whole(holder);
-            self.release_records(holder);
-            self.release_lease(holder);
+            self.release_all(holder);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_all(&self, holder: Owner) {
+        self.release_whole(holder);
+        self.release_records(holder);
+        self.release_lease(holder);
     }
 
     /// Gives the lock of the whole file up.

@@ -24,10 +24,10 @@ per_cpu! {
 /// Where an inode is counted, in each table.
 #[inline(always)]
 fn places(inode: &Inode) -> [usize; 2] {
-    // The golden ratio's bits, of which the upper ones depend on all of the address.
-    let hash = (core::ptr::from_ref(inode).addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let first = hash >> (64 - PLACE_BITS);
-    let second = hash >> (64 - 2 * PLACE_BITS);
+    // The golden ratio's bits. The upper ones of the product depend on the whole lower half of the address.
+    let hash = (core::ptr::from_ref(inode).addr() as u32).wrapping_mul(0x9e37_79b9);
+    let first = hash >> (32 - PLACE_BITS);
+    let second = hash >> (32 - 2 * PLACE_BITS);
     [first, second].map(|n| n as usize % PLACES)
 }
 

@@ -212,7 +212,7 @@ const struct kase descriptors[] = {
 	FAILS("fcntl-setown-ex", fcntl, PT, s_file, ANY, FD, 15, BUF(C_OFF)),
 	FAILS("fcntl-getsig", fcntl, PT, s_file, ANY, FD, 11),
 	FAILS("fcntl-setsig", fcntl, PT, s_file, ANY, FD, 10, 0),
-	FAILS("fcntl-getlease", fcntl, PT, s_file, ANY, FD, 1025),
+	RAW("fcntl-getlease", fcntl, PT, s_file, FD, 1025),
 	FAILS("fcntl-setlease-none", fcntl, PT, s_file, ANY, FD, 1024, 2),
 	FAILS("fcntl-dupfd-query", fcntl, PT, s_file, ANY, FD, 1027, FD),
 	FAILS("fcntl-get-rw-hint", fcntl, PT, s_file, ANY, FD, 1035, BUF(0)),

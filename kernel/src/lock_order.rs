@@ -322,6 +322,8 @@ sync::lock_order! {
     level PollWatchers;
     /// Whom an open file tells of its input and output.
     level FileOwner;
+    /// The leases that were set on a CPU.
+    level LeaseList;
     /// What is ready in an epoll.
     level EpollReady;
     /// The epolls' watches that end with an open file.

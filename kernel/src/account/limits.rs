@@ -1,7 +1,7 @@
 //! The limits that /proc/sys/fs sets, with Linux's defaults.
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
 const PAGE: u64 = 4096;
 
@@ -33,6 +33,19 @@ impl Setting {
     }
 }
 
+/// A number that the administrator sets, and that may be below 0.
+pub struct SignedSetting(AtomicI32);
+
+impl SignedSetting {
+    pub fn get(&self) -> i32 {
+        self.0.load(Relaxed)
+    }
+
+    pub fn set(&self, to: i32) {
+        self.0.store(to, Relaxed);
+    }
+}
+
 /// fs.protected_fifos, protected_regular: in a sticky directory that others write, open(2) with O_CREAT does not open who else's fifos, files; 2: nor in one that a
 /// group writes. 0: it does.
 pub static PROTECTED_FIFOS: Setting = Setting(AtomicU64::new(0));
@@ -41,6 +54,11 @@ pub static PROTECTED_REGULAR: Setting = Setting(AtomicU64::new(0));
 pub static PROTECTED_HARDLINKS: Setting = Setting(AtomicU64::new(1));
 /// fs.protected_symlinks: in a sticky directory that all write, a link is followed by its owner alone, or if it is the directory's. As distributions have it.
 pub static PROTECTED_SYMLINKS: Setting = Setting(AtomicU64::new(1));
+
+/// fs.lease-break-time: after so many seconds a lease is taken from who has been asked to give it up; 0 or less: never (fcntl(2)).
+pub static LEASE_BREAK_TIME: SignedSetting = SignedSetting(AtomicI32::new(45));
+/// fs.leases-enable: 0: nobody gets a new lease.
+pub static LEASES_ENABLE: SignedSetting = SignedSetting(AtomicI32::new(1));
 
 /// fs.pipe-user-pages-soft: an ordinary user's further pipes are small.
 pub static PIPE_PAGES_SOFT: Setting = Setting(AtomicU64::new(16_384));

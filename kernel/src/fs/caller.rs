@@ -303,6 +303,22 @@ pub fn is_mapped_writable(object: &vm::Object) -> bool {
     found
 }
 
+/// Does any process map memory of `object`, but the running one? May sleep.
+pub fn is_mapped_by_others(object: &vm::Object) -> bool {
+    let own = current().process.clone();
+    let mut found = false;
+    process::walk_processes(|p| {
+        if let Some(space) = p.space().filter(|_| !Arc::ptr_eq(p, &own)) {
+            space.for_each_mapping(&mut |mapping| {
+                found |= mapping.object.is_some_and(|other| ptr::eq(other, object));
+            });
+        }
+        // It gives way between mappings.
+        !found
+    });
+    found
+}
+
 /// Does any process have open what this name leads to, run it, or stand in it? What is in messages alone is not found. May sleep.
 pub fn uses_dentry(dentry: &Dentry) -> bool {
     let mut used = false;

@@ -9,6 +9,7 @@ use sync::heap::Text;
 
 use crate::arch;
 use crate::errno::{ENOMEM, Result};
+use crate::fs::vfs::locks::tell_leases;
 use crate::fs::vfs::superblock;
 use crate::fs::{block, caller, devfs, ninep};
 use crate::process::{ids, utsname, walk_processes};
@@ -322,9 +323,9 @@ pub fn diskstats(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
-/// File locks are not listed; lock statistics are in /proc/lockstat.
-pub fn locks(_: &mut Vec<u8>) -> Result {
-    Ok(())
+/// Leases alone are listed, of the locks of files; lock statistics are in /proc/lockstat.
+pub fn locks(out: &mut Vec<u8>) -> Result {
+    tell_leases(out)
 }
 
 pub fn link_mounts(out: &mut Vec<u8>) -> Result {

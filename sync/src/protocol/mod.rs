@@ -21,6 +21,7 @@ pub mod pi;
 pub mod preempted;
 pub mod presence;
 pub mod quota;
+pub mod readers;
 pub mod saved;
 pub mod sequence;
 pub mod share;

@@ -33,6 +33,7 @@ mod pi;
 mod preempted;
 mod presence;
 mod quota;
+mod readers;
 mod saved;
 mod sequence;
 mod share;

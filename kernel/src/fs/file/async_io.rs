@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use alloc::sync::{Arc, Weak};
+use core::mem::replace;
 
 use crate::lock_order as level;
 use sync::rcu::RcuHead;
@@ -16,6 +17,7 @@ use super::poll::PollQueue;
 use super::{File, OpenFlags};
 use crate::errno::{Errno, Result};
 use crate::fs::caller::{self, Band, Owner, OwnerKind};
+use crate::fs::vfs::locks::Holder;
 
 lock_class! { static STATE: LockClass = ("file owner", level::FileOwner); }
 
@@ -72,13 +74,22 @@ impl AsyncIo {
         self.state.lock().on = None;
     }
 
+    /// The file has a lease from now on, which was asked for through descriptor `fd`. `owner` is told if nobody has been named.
+    pub(super) fn begin_lease(&self, fd: i32, owner: Owner) {
+        let mut state = self.state.lock();
+        state.on = Some(fd);
+        let unused = if state.owner.is_somebody() { owner } else { replace(&mut state.owner, owner) };
+        drop(state);
+        drop(unused);
+    }
+
     pub fn owner(&self) -> Owner {
         self.state.lock().owner.clone()
     }
 
     pub fn set_owner(&self, owner: Owner) {
         // The old one may be the last to know a process.
-        let old = core::mem::replace(&mut self.state.lock().owner, owner);
+        let old = replace(&mut self.state.lock().owner, owner);
         drop(old);
     }
 
@@ -92,6 +103,22 @@ impl AsyncIo {
 
     fn is_on(&self) -> bool {
         self.state.lock().on.is_some()
+    }
+}
+
+/// What has contents tells of no input and output, so `on` and the owner are its lease's.
+impl Holder for AsyncIo {
+    fn broken(&self) {
+        self.tell(Band::Lease);
+    }
+
+    fn ended(&self) {
+        let mut state = self.state.lock();
+        state.on = None;
+        state.signal = 0;
+        let old = replace(&mut state.owner, Owner::NO_PROCESS);
+        drop(state);
+        drop(old);
     }
 }
 
@@ -140,7 +167,7 @@ impl File {
         {
             io.set_owner(owner);
         }
-        let joined = core::mem::replace(&mut io.state.lock().joined, true);
+        let joined = replace(&mut io.state.lock().joined, true);
         if !joined {
             let place = |band| Place { to: Arc::downgrade(&io), band };
             let join = |queue: Option<&PollQueue>, band| queue.map_or(Ok(()), |q| q.join(place(band)));

@@ -12,6 +12,7 @@ pub mod count;
 pub mod describe;
 mod flags;
 pub mod ioctl;
+mod lease;
 pub mod mapped;
 pub mod open;
 mod operations;
@@ -28,7 +29,7 @@ use alloc::sync::Arc;
 use core::mem::{forget, offset_of};
 use core::ptr;
 use core::sync::atomic::{
-    AtomicBool, AtomicU32,
+    AtomicBool, AtomicU8, AtomicU32,
     Ordering::{AcqRel, Relaxed},
 };
 
@@ -85,6 +86,11 @@ enum Ops {
     Own(Box<dyn FileOps>),
 }
 
+/// As what an open file counts in its inode.
+const NOTHING: u8 = 0;
+const WRITER: u8 = 1;
+const READER: u8 = 2;
+
 /// Where the file lies: a place in the tree, or nowhere.
 pub enum Place {
     Named(Path),
@@ -99,8 +105,8 @@ pub struct File {
     /// Descriptors that refer to it, in all tables, and calls that keep it open.
     opens: AtomicU32,
     counted: Counted,
-    /// It counts among the inode's writers.
-    writer: AtomicBool,
+    /// Whether it counts among the inode's writers, or its readers.
+    counts: AtomicU8,
     /// No descriptor will refer to it: the kernel reads or writes it by itself, and drops it then (a program, a core).
     undescribed: AtomicBool,
     rcu: RcuHead,
@@ -143,13 +149,37 @@ impl File {
                 },
             }
         };
-        let writes = flags.writes() && inode.kind == Kind::Regular;
+        let regular = inode.kind == Kind::Regular && !flags.contains(OpenFlags::PATH);
         let file = File::try_make(Place::Named(path), ops, flags, counted)?;
-        if writes {
-            file.inode().begin_write()?;
-            file.writer.store(true, Relaxed);
+        if regular {
+            file.begin_access(flags)?;
         }
         Ok(file)
+    }
+
+    /// Counts it among who has the regular file open, and waits until nobody's lease is against that.
+    ///
+    /// # Errors
+    /// ETXTBSY; EAGAIN, ERESTARTSYS, EINTR: there is a lease.
+    #[inline]
+    fn begin_access(&self, flags: OpenFlags) -> Result {
+        let inode = self.inode();
+        let leased = if flags.writes() {
+            inode.begin_write()?;
+            self.counts.store(WRITER, Relaxed);
+            inode.locks.is_leased()
+        } else if flags.reads() {
+            self.counts.store(READER, Relaxed);
+            inode.begin_read()
+        } else {
+            inode.locks.is_leased()
+        };
+        if leased {
+            // Who opens it for nothing (access mode 3) may write, to Linux.
+            let writing = flags.bits() & 3 != 0;
+            inode.locks.break_leases(writing, !flags.contains(OpenFlags::NONBLOCK))?;
+        }
+        Ok(())
     }
 
     /// # Errors
@@ -184,7 +214,7 @@ impl File {
         Ok(slab_arc_of(|| File {
             opens: AtomicU32::new(0),
             counted,
-            writer: AtomicBool::new(false),
+            counts: AtomicU8::new(NOTHING),
             undescribed: AtomicBool::new(false),
             rcu: RcuHead::new(),
             async_io: RcuArc::empty(),
@@ -282,17 +312,22 @@ impl File {
                 told::on_close(self);
             }
             self.counted.end();
-            self.inode().locks.release_file(self.lock_holder());
-            self.end_write();
+            let inode = self.inode();
+            inode.locks.release_file(self.lock_holder());
+            self.end_access(inode);
             self.stop_async();
             self.stays.end();
             self.ops().release(self);
         }
     }
 
-    fn end_write(&self) {
-        if self.writer.load(Relaxed) && self.writer.swap(false, Relaxed) {
-            self.inode().end_write();
+    /// Comes once or twice, and never on two CPUs at once: with the last close, and when the file goes.
+    #[inline(always)]
+    fn end_access(&self, inode: &Inode) {
+        let counts = self.counts.load(Relaxed);
+        if counts != NOTHING {
+            self.counts.store(NOTHING, Relaxed);
+            if counts == WRITER { inode.end_write() } else { inode.end_read() }
         }
     }
 
@@ -573,7 +608,7 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         // One that no descriptor ever referred to.
-        self.end_write();
+        self.end_access(self.inode());
         if self.undescribed.load(Relaxed) && notify::is_used() {
             told::on_close(self);
         }

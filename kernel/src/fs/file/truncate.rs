@@ -48,6 +48,19 @@ pub fn set_size_unopened(inode: &Inode, size: u64) -> Result {
     result
 }
 
+/// truncate(2): as `set_size_unopened`, once nobody has a lease of the file. May sleep, open to signals.
+///
+/// # Errors
+/// ETXTBSY besides, ERESTARTSYS, EINTR.
+pub fn truncate(inode: &Inode, size: u64) -> Result {
+    inode.begin_write()?;
+    let leased = inode.locks.is_leased();
+    let broken = if leased { inode.locks.break_leases(true, true) } else { Ok(()) };
+    let result = broken.and_then(|()| set_size(inode, size));
+    inode.end_write();
+    result
+}
+
 const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 

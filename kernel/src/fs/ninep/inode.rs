@@ -285,6 +285,10 @@ impl InodeOps for Node {
         self.blocks.load(Relaxed)
     }
 
+    fn takes_leases(&self) -> bool {
+        false
+    }
+
     fn refresh(&self, inode: &Inode) -> Result {
         if !self.remote.unwritten.is_any() && self.touched.load(Relaxed) {
             self.ask(inode)

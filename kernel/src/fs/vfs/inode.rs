@@ -465,6 +465,11 @@ impl Inode {
         self.ops.size(self)
     }
 
+    /// Was it ever mapped?
+    pub fn is_mapped(&self) -> bool {
+        self.mapped.load(Relaxed)
+    }
+
     /// True for the first caller alone; a plain look for all others.
     pub fn first_mapping(&self) -> bool {
         !self.mapped.load(Relaxed) && !self.mapped.swap(true, Relaxed)

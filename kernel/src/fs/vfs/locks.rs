@@ -1,12 +1,14 @@
 //! Advisory locks on files: flock, whole and by open file description, and record locks (fcntl(2)), by range and process or open
-//! file description.
+//! file description; and leases.
 //!
 //! The lists are made at the first lock and stay, so an inode that is never locked carries one pointer, and who locks counts nothing. Their lock is a sleeping one: a program may
 //! hold any number of record locks, and whoever changes many gives way.
 //! Who waits looks again whenever a lock of the file went or became weaker.
-//! Lock order: `held` → `waits` → wait queue.
+//! Lock order: `held` → `waits` → wait queue; `held` → list of leases.
 #![forbid(unsafe_code)]
 
+mod lease;
+mod listed;
 mod records;
 mod tell;
 mod tree;
@@ -19,8 +21,12 @@ use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::lock_order as level;
 use once_cell::race::OnceBox;
+use sync::protocol::readers::Claim;
 use sync::{Mutex, TryVec, lock_class, try_arc, try_box};
 
+use self::lease::Leases;
+pub use self::lease::{Holder, Wanted};
+pub use self::listed::tell_leases;
 pub use self::records::{Owner, Record};
 use self::records::{Payer, Records};
 use self::waits::Waiting;
@@ -41,10 +47,13 @@ struct Whole {
 struct Held {
     whole: Vec<Whole>,
     records: Records,
+    leases: Leases,
 }
 
 struct Lists {
     held: Mutex<Held, level::FileLocks>,
+    /// Somebody has a lease, or is about to. Changes under `held`.
+    claim: Claim,
     /// How often a lock went or became weaker.
     changes: AtomicU64,
     freed: WaitQueue,
@@ -82,8 +91,10 @@ impl FileLocks {
         if let Some(lists) = self.lists() {
             return Ok(lists);
         }
-        let held = Mutex::new(Held { whole: Vec::new(), records: Records::new() }, &FILE_LOCKS);
-        let new = try_arc(Lists { held, changes: AtomicU64::new(0), freed: WaitQueue::new() })?;
+        let held = Held { whole: Vec::new(), records: Records::new(), leases: Leases::new() };
+        let held = Mutex::new(held, &FILE_LOCKS);
+        let (claim, changes) = (Claim::new(), AtomicU64::new(0));
+        let new = try_arc(Lists { held, claim, changes, freed: WaitQueue::new() })?;
         // Another may have been the first.
         let _ = self.lists.set(try_box(new)?);
         self.lists().ok_or(EAGAIN)
@@ -133,11 +144,19 @@ impl FileLocks {
     }
 
     /// Nobody refers to the open file description any more.
+    #[inline(always)]
     pub fn release_file(&self, holder: Owner) {
         if self.is_used() {
-            self.release_whole(holder);
-            self.release_records(holder);
+            self.release_all(holder);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_all(&self, holder: Owner) {
+        self.release_whole(holder);
+        self.release_records(holder);
+        self.release_lease(holder);
     }
 
     /// Gives the lock of the whole file up.

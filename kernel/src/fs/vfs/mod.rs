@@ -19,6 +19,7 @@ pub mod notify;
 pub mod numbers;
 pub mod operations;
 pub mod parameters;
+mod readers;
 pub mod reading;
 pub mod seals;
 pub mod superblock;

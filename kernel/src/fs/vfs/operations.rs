@@ -309,6 +309,11 @@ pub trait InodeOps: Send + Sync + Any {
         false
     }
 
+    /// May there be leases of a regular file (fcntl(2))? Not where others than this kernel open it.
+    fn takes_leases(&self) -> bool {
+        true
+    }
+
     /// Of a memory file.
     fn seals(&self) -> Option<&Seals> {
         None

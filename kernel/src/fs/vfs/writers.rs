@@ -6,7 +6,9 @@
 //! a file that was ever executed pays for a walk over the processes.
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst, fence};
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
+
+use sync::protocol::readers::Shared;
 
 use super::inode::Inode;
 use crate::errno::{ETXTBSY, Result};
@@ -16,24 +18,28 @@ use crate::fs::caller;
 #[derive(Default)]
 pub struct Writers {
     /// Open files that may write.
-    count: AtomicU32,
+    count: Shared,
     executed: AtomicBool,
 }
 
 impl Writers {
     pub const fn new() -> Writers {
-        Writers { count: AtomicU32::new(0), executed: AtomicBool::new(false) }
+        Writers { count: Shared::new(), executed: AtomicBool::new(false) }
+    }
+
+    /// How many have it open to write. Who wants a lease asks behind his claim (`locks::lease`).
+    pub fn count(&self) -> u32 {
+        self.count.count()
     }
 }
 
 impl Inode {
-    /// Somebody is to write this regular file, until `end_write`.
+    /// Somebody is to write this regular file, until `end_write`. He looks for leases afterwards.
     ///
     /// # Errors
     /// ETXTBSY.
     pub fn begin_write(&self) -> Result {
-        self.writers.count.fetch_add(1, SeqCst);
-        fence(SeqCst);
+        self.writers.count.open();
         if self.writers.executed.load(SeqCst) && caller::is_executed(self) {
             self.end_write();
             return Err(ETXTBSY);
@@ -42,7 +48,7 @@ impl Inode {
     }
 
     pub fn end_write(&self) {
-        self.writers.count.fetch_sub(1, SeqCst);
+        self.writers.count.close();
     }
 
     /// May the file be executed now? The caller has said that it does where `caller::is_executed` finds it.
@@ -54,6 +60,6 @@ impl Inode {
             self.writers.executed.store(true, SeqCst);
         }
         fence(SeqCst);
-        if self.writers.count.load(SeqCst) == 0 { Ok(()) } else { Err(ETXTBSY) }
+        if self.writers.count() == 0 { Ok(()) } else { Err(ETXTBSY) }
     }
 }

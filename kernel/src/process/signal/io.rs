@@ -22,14 +22,17 @@ pub enum OwnerKind {
 pub enum Band {
     Input,
     Output,
+    /// Somebody wants the file's lease to end.
+    Lease,
 }
 
 impl Band {
-    /// POLL_IN or POLL_OUT, and the events that it stands for.
+    /// POLL_IN, POLL_OUT or POLL_MSG, and the events that it stands for.
     const fn code_and_events(self) -> (i32, u64) {
         match self {
             Band::Input => (1, 0x041),
             Band::Output => (2, 0x304),
+            Band::Lease => (3, 0x441),
         }
     }
 }
@@ -55,6 +58,9 @@ pub struct Owner {
 impl Owner {
     /// Of a file that has not been given one.
     pub const NOBODY: Self = Self { kind: OwnerKind::Thread, target: Target::Nobody, uid: 0, euid: 0 };
+
+    /// Of one whose owner, a process, has been taken off.
+    pub const NO_PROCESS: Self = Self { kind: OwnerKind::Process, ..Self::NOBODY };
 
     /// The one with this number; 0: nobody. The caller names it.
     ///

@@ -16,7 +16,7 @@ use crate::procfs::entry::{Entry, Setting, What};
 use crate::procfs::settings::{integer, line, positive, set_at_least, setting, shown, unsigned, within};
 
 pub static FS: &[Entry] = &[
-    // There is no asynchronous I/O, and there are no leases.
+    // There is no asynchronous I/O.
     shown!("aio-max-nr", 0),
     shown!("aio-nr", 0),
     setting("dentry-state", &Setting { read: dentry_state, write: None }),
@@ -36,7 +36,8 @@ pub static FS: &[Entry] = &[
     setting("file-nr", &Setting { read: file_nr, write: None }),
     setting("inode-nr", &Setting { read: |out| inodes(out, "\t0\n"), write: None }),
     setting("inode-state", &Setting { read: |out| inodes(out, "\t0\t0\t0\t0\t0\t0\n"), write: None }),
-    shown!("leases-enable", 0),
+    setting("lease-break-time", &LEASE_BREAK_TIME),
+    setting("leases-enable", &LEASES_ENABLE),
     setting(
         "mount-max",
         &Setting {
@@ -91,6 +92,20 @@ pub static FS: &[Entry] = &[
     within!("protected_symlinks", limits::PROTECTED_SYMLINKS, 0..=1),
     within!("suid_dumpable", access::SUID_DUMPABLE, 0..=2),
 ];
+
+static LEASE_BREAK_TIME: Setting = Setting {
+    read: |out| signed_line(out, limits::LEASE_BREAK_TIME.get()),
+    write: Some(|data| integer(data).map(|n| limits::LEASE_BREAK_TIME.set(n))),
+};
+
+static LEASES_ENABLE: Setting = Setting {
+    read: |out| signed_line(out, limits::LEASES_ENABLE.get()),
+    write: Some(|data| integer(data).map(|n| limits::LEASES_ENABLE.set(n))),
+};
+
+fn signed_line(out: &mut Vec<u8>, n: i32) -> Result {
+    writeln!(Text(out), "{n}").map_err(|_| ENOMEM)
+}
 
 static EPOLL: &[Entry] = &[setting(
     "max_user_watches",

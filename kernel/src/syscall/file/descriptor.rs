@@ -1,7 +1,7 @@
 //! Descriptors: close, dup, fcntl.
 #![forbid(unsafe_code)]
 
-use super::{file, lock, owner};
+use super::{file, lease, lock, owner};
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
 use crate::fs::caller;
@@ -17,9 +17,9 @@ use crate::process::pidfd::PidFile;
 use core::ptr;
 use linux_raw_sys::general::{
     F_ADD_SEALS, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_RW_HINT, F_GET_SEALS, F_GETFD, F_GETFL,
-    F_GETLK, F_GETOWN, F_GETOWN_EX, F_GETOWNER_UIDS, F_GETPIPE_SZ, F_GETSIG, F_OFD_GETLK, F_OFD_SETLK,
-    F_OFD_SETLKW, F_SEAL_SEAL, F_SET_RW_HINT, F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETOWN_EX,
-    F_SETPIPE_SZ, F_SETSIG,
+    F_GETLEASE, F_GETLK, F_GETOWN, F_GETOWN_EX, F_GETOWNER_UIDS, F_GETPIPE_SZ, F_GETSIG, F_OFD_GETLK,
+    F_OFD_SETLK, F_OFD_SETLKW, F_SEAL_SEAL, F_SET_RW_HINT, F_SETFD, F_SETFL, F_SETLEASE, F_SETLK, F_SETLKW,
+    F_SETOWN, F_SETOWN_EX, F_SETPIPE_SZ, F_SETSIG,
 };
 
 pub fn sys_close(fd: i32) -> Result<usize> {
@@ -115,6 +115,8 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
         F_GETLK | F_OFD_GETLK => lock::get(&file, argument, command == F_OFD_GETLK),
         F_SETLK | F_SETLKW => lock::set(fd, &file, argument, command == F_SETLKW, false),
         F_OFD_SETLK | F_OFD_SETLKW => lock::set(fd, &file, argument, command == F_OFD_SETLKW, true),
+        F_SETLEASE => lease::set(fd, &file, argument),
+        F_GETLEASE => Ok(lease::get(&file)),
         F_GETOWN => Ok(owner::get(&file)),
         F_SETOWN => owner::set(&file, argument as i32).map(|()| 0),
         F_GETSIG => Ok(owner::signal(&file)),

@@ -439,7 +439,7 @@ pub fn sys_truncate(path: usize, size: i64) -> Result<usize> {
         access::check_on(mount, inode, &Cred::current(), WRITE)?;
     }
     let lost = truncate::lost_by_size(inode);
-    truncate::set_size_unopened(inode, size)?;
+    truncate::truncate(inode, size)?;
     found.tell(MODIFY | lost);
     Ok(0)
 }

@@ -17,7 +17,7 @@ sets! {
         F_SETSIG = 10 (Signal), F_GETSIG = 11, F_SETOWN_EX = 15 (In(&F_OWNER)),
         F_GETOWN_EX = 16 (Out(&F_OWNER)), F_GETOWNER_UIDS = 17 (Out(&F_OWNER)), F_OFD_GETLK = 36 (InOut(&FLOCK)),
         F_OFD_SETLK = 37 (In(&FLOCK)), F_OFD_SETLKW = 38 (In(&FLOCK)),
-        F_SETLEASE = 1024 (Options(&super::LOCK_KIND)) refused "EINVAL", F_GETLEASE = 1025 refused "EINVAL",
+        F_SETLEASE = 1024 (Options(&super::LOCK_KIND)), F_GETLEASE = 1025,
         F_NOTIFY = 1026 (Int(&ANY)) refused "EINVAL", F_DUPFD_QUERY = 1027 (Fd(Any)), F_DUPFD_CLOEXEC = 1030 (Int(&FDS)),
         F_SETPIPE_SZ = 1031 (Len), F_GETPIPE_SZ = 1032, F_ADD_SEALS = 1033 (Options(&SEALS)),
         F_GET_SEALS = 1034, F_GET_RW_HINT = 1035 (Out(&LONG)),

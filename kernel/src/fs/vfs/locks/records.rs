@@ -22,7 +22,7 @@ use crate::sched::schedule_if_needed;
 pub struct Owner(usize);
 
 impl Owner {
-    const NOBODY: Owner = Owner(0);
+    pub(super) const NOBODY: Owner = Owner(0);
     /// What has an address is not at an odd one.
     const OPEN_FILE: usize = 1;
 

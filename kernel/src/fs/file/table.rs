@@ -571,9 +571,14 @@ impl FileTable {
 }
 
 impl FileTable {
+    /// Tells tables apart.
+    fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
     /// As whom its processes hold record locks.
     pub fn lock_owner(&self) -> Owner {
-        Owner::of_descriptors(ptr::from_ref(self).addr())
+        Owner::of_descriptors(self.address())
     }
 
     /// A descriptor is gone: the record locks on the file that were taken by this table go with it (POSIX), and perhaps the file.
@@ -582,20 +587,20 @@ impl FileTable {
         self.lender.settle(file, |file| file.drop_open());
     }
 
-    /// Nobody has the table any more, and its record locks go with it.
-    fn release_locks(&self, sleeps: bool) {
+    /// Nobody has the table any more, and its record locks go with it. It lay at `address`.
+    fn release_locks(&self, address: usize, sleeps: bool) {
         let mut from = 0;
         while let Some(fd) = self.search(from, sleeps, |_, file| file.inode().locks.is_used()) {
             if let Ok(file) = self.get(fd as i32) {
-                file.inode().locks.release_records(self.lock_owner());
+                file.inode().locks.release_records(Owner::of_descriptors(address));
             }
             from = fd.saturating_add(1);
         }
     }
 
-    /// Closes every file, unless another table has the same image.
-    fn end(&mut self, sleeps: bool) {
-        self.release_locks(sleeps);
+    /// Closes every file, unless another table has the same image. The table lay at `address` while anybody had it.
+    fn end(&mut self, address: usize, sleeps: bool) {
+        self.release_locks(address, sleeps);
         if let Some(share) = self.share.take() {
             share.leave(sleeps);
         }
@@ -603,18 +608,19 @@ impl FileTable {
 
     /// Gives a reference up; the last one closes every file, and gives way meanwhile. May sleep.
     pub fn give_up(mut table: Arc<FileTable>) {
+        let address = table.address();
         if let Some(last) = Arc::get_mut(&mut table) {
-            last.end(true);
+            last.end(address, true);
         } else if let Some(mut last) = Arc::into_inner(table) {
-            // Of several who give theirs up at once, one gets it.
-            last.end(true);
+            // Of several who give theirs up at once, one gets it, and not where it lay.
+            last.end(address, true);
         }
     }
 }
 
 impl Drop for FileTable {
     fn drop(&mut self) {
-        self.end(false);
+        self.end(self.address(), false);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Signals of input and output: a file with O_ASYNC on sends its owner a signal whenever bytes have moved (fcntl(2); Linux calls it fasync).
+//! Signals of input and output: a file with O_ASYNC on sends its owner a signal whenever bytes have moved (fcntl(2); Linux calls it fasync). A directory
+//! sends its owner those of F_NOTIFY, whether or not that is on.
 //!
 //! A file gets an `AsyncIo` with the first call that says something about its owner; most never have one. It stays on the queues that it
 //! once joined for as long as it lives; `on` says whether anybody is told.
@@ -16,6 +17,7 @@ use super::poll::PollQueue;
 use super::{File, OpenFlags};
 use crate::errno::{Errno, Result};
 use crate::fs::caller::{self, Band, Owner, OwnerKind};
+use crate::fs::vfs::notify::signals;
 
 lock_class! { static STATE: LockClass = ("file owner", level::FileOwner); }
 
@@ -92,6 +94,16 @@ impl AsyncIo {
 
     fn is_on(&self) -> bool {
         self.state.lock().on.is_some()
+    }
+}
+
+impl signals::Owner for AsyncIo {
+    fn tell(&self, fd: i32) {
+        let (owner, signal) = {
+            let state = self.state.lock();
+            (state.owner.clone(), state.signal)
+        };
+        owner.send(signal, fd, Band::Message);
     }
 }
 

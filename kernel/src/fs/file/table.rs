@@ -11,6 +11,7 @@ mod chunk;
 mod directory;
 mod image;
 mod shown;
+mod watches;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,6 +30,7 @@ use super::File;
 use crate::account::limits;
 use crate::errno::{EBADF, EBUSY, EMFILE, Result};
 use crate::fs::vfs::locks::Owner;
+use crate::fs::vfs::notify::signals;
 
 lock_class! { static TABLE: LockClass = ("file table", level::FileTable); }
 
@@ -581,9 +583,12 @@ impl FileTable {
         Owner::of_descriptors(self.address())
     }
 
-    /// A descriptor is gone: the record locks on the file that were taken by this table go with it (POSIX), and perhaps the file.
+    /// A descriptor is gone: the record locks on the file that were taken by this table go with it (POSIX), its watch (F_NOTIFY), and perhaps the file.
     fn closed(&self, file: Deferred<File>) {
         file.inode().locks.release_records(self.lock_owner());
+        if signals::is_used() {
+            self.end_watch(&file);
+        }
         self.lender.settle(file, |file| file.drop_open());
     }
 
@@ -601,6 +606,9 @@ impl FileTable {
     /// Closes every file, unless another table has the same image. The table lay at `address` while anybody had it.
     fn end(&mut self, address: usize, sleeps: bool) {
         self.release_locks(address, sleeps);
+        if signals::is_used() {
+            self.end_watches(address, sleeps);
+        }
         if let Some(share) = self.share.take() {
             share.leave(sleeps);
         }

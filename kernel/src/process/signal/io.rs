@@ -22,14 +22,17 @@ pub enum OwnerKind {
 pub enum Band {
     Input,
     Output,
+    /// Not of the file: something happened in the directory (F_NOTIFY).
+    Message,
 }
 
 impl Band {
-    /// POLL_IN or POLL_OUT, and the events that it stands for.
+    /// POLL_IN, POLL_OUT or POLL_MSG, and the events that it stands for.
     const fn code_and_events(self) -> (i32, u64) {
         match self {
             Band::Input => (1, 0x041),
             Band::Output => (2, 0x304),
+            Band::Message => (3, 0x441),
         }
     }
 }

@@ -11,15 +11,25 @@ use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::file::count;
 use crate::fs::vfs::cache;
+use crate::fs::vfs::notify::signals;
 use crate::process::access;
 use crate::procfs::entry::{Entry, Setting, What};
-use crate::procfs::settings::{integer, line, positive, set_at_least, setting, shown, unsigned, within};
+use crate::procfs::settings::{
+    integer, line, positive, set_at_least, setting, shown, signed_line, unsigned, within,
+};
 
 pub static FS: &[Entry] = &[
     // There is no asynchronous I/O, and there are no leases.
     shown!("aio-max-nr", 0),
     shown!("aio-nr", 0),
     setting("dentry-state", &Setting { read: dentry_state, write: None }),
+    setting(
+        "dir-notify-enable",
+        &Setting {
+            read: |out| signed_line(out, signals::ENABLED.get() as i32),
+            write: Some(|data| integer(data).map(|n| signals::ENABLED.set(n as u64))),
+        },
+    ),
     setting(
         "file-max",
         &Setting {

@@ -4,6 +4,7 @@
 mod cache;
 mod data;
 mod descriptor;
+mod dnotify;
 mod lock;
 mod make;
 mod owner;

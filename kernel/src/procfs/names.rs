@@ -41,6 +41,7 @@ pub static ROOT: &[Entry] = &[
     text("schedstat", sched::schedstat),
     Entry { name: "self", what: What::Link(general::link_self) },
     Entry { name: "slabinfo", what: What::Secret(|| (), general::slabinfo) },
+    text("softirqs", general::softirqs),
     text("stat", general::stat),
     text("swaps", general::swaps),
     Entry { name: "sys", what: What::Dir(settings::SYS) },

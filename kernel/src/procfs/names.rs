@@ -154,6 +154,7 @@ pub const PROCESS: &[Of] = &[
     of("stat", 0o444, status::stat),
     of("statm", 0o444, status::statm),
     of("status", 0o444, status::status),
+    of("syscall", 0o400, task::syscall),
     other("task", 0o555, WhatOf::Tasks),
     whole(of("timers", 0o444, task::timers), task::timers),
     whole(of("timerslack_ns", 0o666, files::timerslack), files::timerslack),

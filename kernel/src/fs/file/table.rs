@@ -606,28 +606,36 @@ impl FileTable {
     /// Closes every file, unless another table has the same image. The table lay at `address` while anybody had it.
     fn end(&mut self, address: usize, sleeps: bool) {
         self.release_locks(address, sleeps);
-        if signals::is_used() {
-            self.end_watches(address, sleeps);
-        }
         if let Some(share) = self.share.take() {
             share.leave(sleeps);
         }
+    }
+
+    /// As `end`, by the last who had the table; its watches end too.
+    fn finish(&mut self, address: usize) {
+        if signals::is_used() {
+            self.end_watches(address);
+        }
+        self.end(address, true);
     }
 
     /// Gives a reference up; the last one closes every file, and gives way meanwhile. May sleep.
     pub fn give_up(mut table: Arc<FileTable>) {
         let address = table.address();
         if let Some(last) = Arc::get_mut(&mut table) {
-            last.end(address, true);
+            last.finish(address);
         } else if let Some(mut last) = Arc::into_inner(table) {
             // Of several who give theirs up at once, one gets it, and not where it lay.
-            last.end(address, true);
+            last.finish(address);
         }
     }
 }
 
 impl Drop for FileTable {
     fn drop(&mut self) {
+        if signals::is_used() {
+            self.drop_watches();
+        }
         self.end(self.address(), false);
     }
 }

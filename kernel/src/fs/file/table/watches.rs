@@ -16,17 +16,29 @@ impl FileTable {
     /// The table's watch by way of this file ends, if there is one, and no signal comes of it any more. May sleep.
     #[cold]
     pub fn end_watch(&self, file: &File) {
-        notify::end_signal(file.inode(), self.opening(file), true);
+        notify::end_signal_and_wait(file.inode(), self.opening(file));
     }
 
-    /// Nobody has the table any more, which lay at `table`: all its watches end. `sleeps`: the caller may sleep, and gives way.
+    /// Nobody has the table any more, which lay at `table`: all its watches end, as by `end_watch`. May sleep, and gives way.
     #[cold]
-    pub(super) fn end_watches(&self, table: usize, sleeps: bool) {
+    pub(super) fn end_watches(&self, table: usize) {
+        self.for_each_watched(true, |file| {
+            let opening = Opening { table, file: ptr::from_ref(file).addr() };
+            notify::end_signal_and_wait(file.inode(), opening);
+        });
+    }
+
+    /// The same where the table is dropped, and nobody may sleep.
+    #[cold]
+    pub(super) fn drop_watches(&self) {
+        self.for_each_watched(false, |file| notify::end_signal(file.inode(), self.opening(file)));
+    }
+
+    fn for_each_watched(&self, sleeps: bool, f: impl Fn(&File)) {
         let mut from = 0;
         while let Some(fd) = self.search(from, sleeps, |_, file| file.inode().watched.is_signalled()) {
             if let Ok(file) = self.get(fd as i32) {
-                let opening = Opening { table, file: ptr::from_ref(&*file).addr() };
-                notify::end_signal(file.inode(), opening, sleeps);
+                f(&file);
             }
             from = fd.saturating_add(1);
         }

@@ -103,9 +103,14 @@ pub fn watch_by_signal(
     Ok(())
 }
 
-/// The watch of `opening` ends, if it has one. `waits`: no signal comes of it when this returns; may sleep then.
-pub fn end_signal(directory: &Inode, opening: Opening, waits: bool) {
-    directory.watched.end_signal(opening, waits);
+/// The watch of `opening` ends, if it has one, and no signal comes of it when this returns. May sleep.
+pub fn end_signal_and_wait(directory: &Inode, opening: Opening) {
+    directory.watched.end_signal_and_wait(opening);
+}
+
+/// The same without the wait, where nobody may sleep.
+pub fn end_signal(directory: &Inode, opening: Opening) {
+    directory.watched.end_signal(opening);
 }
 
 /// Marks all names of a directory that is watched. Those that come later find that themselves, under the same lock.

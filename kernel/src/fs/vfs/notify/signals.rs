@@ -194,10 +194,16 @@ impl Watched {
         Ok(())
     }
 
-    /// The opening's watch ends, if it has one. `waits`: no signal comes of it when this returns; may sleep then.
-    pub(super) fn end_signal(&self, opening: Opening, waits: bool) {
+    /// As `end_signal`; no signal comes of the watch when this returns. May sleep.
+    pub(super) fn end_signal_and_wait(&self, opening: Opening) {
         let Some(set) = self.set.get().filter(|set| set.signalled.load(Acquire)) else { return };
-        let _told = waits.then(|| set.telling.lock());
+        let _told = set.telling.lock();
+        self.end_signal(opening);
+    }
+
+    /// The opening's watch ends, if it has one. One who tells just then may tell it yet.
+    pub(super) fn end_signal(&self, opening: Opening) {
+        let Some(set) = self.set.get() else { return };
         let ended = {
             let mut inner = set.inner.lock();
             let found = inner.signals.by_opening.find(&opening).clone_pointer();

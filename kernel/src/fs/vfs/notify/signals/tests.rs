@@ -5,7 +5,7 @@ use crate::errno::{EBADF, EINVAL, ENOTDIR};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::lookup::{self, Start};
 use crate::fs::vfs::mount::Path;
-use crate::fs::vfs::notify::{end_signal, watch_by_signal};
+use crate::fs::vfs::notify::{end_signal, end_signal_and_wait, watch_by_signal};
 use crate::fs::{FileTable, caller};
 use crate::testing::{Memory, get_file, in_process, make_dir, put_file, syscall, thread};
 use core::sync::atomic::AtomicU32;
@@ -70,11 +70,11 @@ fn a_watch_tells_once_unless_it_is_to_go_on_and_wants_nothing_when_it_has_ended(
             assert_eq!((once.take(), often.take()), (u32::from(n == 0), 1));
         }
         assert!(inode.watched.wants(CREATE));
-        end_signal(&inode, opening(2), true);
+        end_signal_and_wait(&inode, opening(2));
         assert!(!inode.watched.wants(u32::MAX), "nobody watches");
         put_file("/d/e", b"", 0o644);
         assert_eq!((once.take(), often.take()), (0, 0));
-        end_signal(&inode, opening(2), false);
+        end_signal(&inode, opening(2));
     });
 }
 
@@ -95,7 +95,7 @@ fn an_opening_asks_for_more_and_is_told_of_the_descriptor_that_asked_last() {
         assert_eq!(count.take(), 1);
         add(8, DN_DELETE, false);
         assert!(!dentry.inode.watched.wants(DELETE), "its descriptor was closed meanwhile");
-        end_signal(&dentry.inode, opening(1), true);
+        end_signal(&dentry.inode, opening(1));
     });
 }
 
@@ -114,7 +114,7 @@ fn a_rename_within_the_directory_is_told_as_such_and_one_out_of_it_is_not() {
         rename("/other/g", "/d/g");
         assert_eq!((renames.take(), all.take()), (0, 1));
         let inode = find("/d").dentry.inode.clone();
-        [1, 2].into_iter().for_each(|file| end_signal(&inode, opening(file), true));
+        [1, 2].into_iter().for_each(|file| end_signal(&inode, opening(file)));
     });
 }
 
@@ -193,7 +193,7 @@ fn nothing_is_told_when_the_end_of_a_watch_has_returned() {
             let count = watch("/d", 1, DN_CREATE | if round % 2 == 0 { DN_MULTISHOT } else { 0 });
             let name: String = std::format!("/d/{round}");
             let teller = thread(move || put_file(&name, b"", 0o644));
-            end_signal(&inode, opening(1), true);
+            end_signal_and_wait(&inode, opening(1));
             let told = count.told.load(SeqCst);
             teller.join();
             assert_eq!(count.told.load(SeqCst), told);

@@ -178,6 +178,8 @@ sync::lock_order! {
     level Fifo;
     /// An inotify instance gets a watch. Its holder makes one.
     level InotifyAdding;
+    /// Who watches a directory by signals is told. Whoever ends a watch waits for that.
+    level DirectorySignals;
     /// The locks of a file, while they are looked at or changed. Whoever changes many gives way.
     level FileLocks;
     /// Who writes to a terminal's line.

@@ -66,7 +66,7 @@ pub use fork::{CloneRequest, clone};
 pub use ids::{Pid, find_process, find_thread, walk_processes, walk_processes_from};
 pub use limits::{file_size_limit, limit_now};
 pub use oom::{Relief, badness, drain_and_retry, release as release_memory, set_relief};
-pub use own::before_user_mode;
+pub use own::{Standing, before_user_mode};
 pub use session::Session;
 pub use signal::deliver::return_work;
 #[cfg(test)]

@@ -15,6 +15,7 @@
 use super::capabilities::{Capability, Sets};
 use super::credentials::{Credentials, Ids};
 use super::{Current, Process, Session, Thread, Threads};
+use crate::arch::UserRegs;
 use crate::errno::{Errno, Result};
 use crate::fs::{File, FileTable, FsContext, Shown};
 use crate::lock_order as level;
@@ -84,8 +85,29 @@ pub(super) fn take_off(threads: &Threads, thread: &Arc<Thread>) {
     }
 }
 
+/// Where a thread stands.
+pub enum Standing {
+    /// It runs, or is about to.
+    Runs,
+    /// It sleeps, or is the one that asks, with these registers of its program.
+    Sleeps(UserRegs),
+    /// It has exited.
+    Gone,
+}
+
 /// For other threads; None once the thread has exited.
 impl Thread {
+    pub fn standing(&self) -> Standing {
+        let threads = self.process.threads.lock();
+        if !threads.has(self) {
+            return Standing::Gone;
+        }
+        // SAFETY: a thread's task; it takes the thread off that list, under its lock, before it comes to its end.
+        let regs = self.look_at_task(|task| unsafe { task.user_regs() });
+        // One without a task has not begun.
+        regs.flatten().map_or(Standing::Runs, Standing::Sleeps)
+    }
+
     /// What `f` makes of its descriptors. The caller may sleep: should the thread exit meanwhile, they are closed here.
     pub fn with_files<R>(&self, f: impl FnOnce(Shown<'_>) -> R) -> Option<R> {
         let files = self.references.files.shared()?;

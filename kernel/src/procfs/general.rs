@@ -223,6 +223,27 @@ pub fn interrupts(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
+/// Linux's kinds of work that an interrupt leaves to be done soon (proc(5), /proc/softirqs).
+const SOFT_INTERRUPTS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// As in /proc/stat: interrupts leave nothing of the kind here, so nothing is counted.
+pub fn softirqs(out: &mut Vec<u8>) -> Result {
+    put!(out, "                    ");
+    for cpu in 0..sync::cpus() {
+        put!(out, "CPU{cpu:<8}");
+    }
+    put!(out, "\n");
+    for name in SOFT_INTERRUPTS {
+        put!(out, "{name:>12}:");
+        for _ in 0..sync::cpus() {
+            put!(out, " {:>10}", 0);
+        }
+        put!(out, "\n");
+    }
+    Ok(())
+}
+
 struct Cpu(u32);
 
 impl core::fmt::Display for Cpu {

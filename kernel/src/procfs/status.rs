@@ -176,6 +176,8 @@ pub fn zombie(file: MakeOf, process: &Arc<Process>, out: &mut Vec<u8>) -> Result
         put!(out, "0 0 0 0 0 0 0\n");
     } else if core::ptr::fn_addr_eq(file, task::io as MakeOf) {
         return task::io_of_zombie(process, out);
+    } else if core::ptr::fn_addr_eq(file, task::syscall as MakeOf) {
+        return task::syscall_of_zombie(process, out);
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 //! * `link`     how its thread leads to it
 
 mod link;
+mod registers;
 mod schedule;
 
 pub use link::TaskLink;

@@ -203,12 +203,17 @@ impl<'a, T: Listed, L: Level> Locked<'a, T, L> {
         unsafe { self.list.head.push_back(Arc::into_raw(object).cast_mut()) };
     }
 
+    /// Is `object` on this list? It stays on it, or off it, while that is locked.
+    pub fn has(&self, object: &T) -> bool {
+        object.place().list.load(Ordering::Relaxed) == self.list.address()
+    }
+
     /// Takes `object` out; None: it is not on this list.
     pub fn remove(&mut self, object: &Arc<T>) -> Option<Deferred<T>> {
-        let place = object.place();
-        if place.list.load(Ordering::Relaxed) != self.list.address() {
+        if !self.has(object) {
             return None;
         }
+        let place = object.place();
         // First: who rests there and sees that it is on the list goes on to what it leads to.
         place.list.store(ptr::null_mut(), Ordering::Release);
         let address = Arc::as_ptr(object).cast_mut();
@@ -316,7 +321,9 @@ mod tests {
         let (list, objects) = with(1..=4);
         assert_eq!(values(list.iter(&read())), [1, 2, 3, 4]);
         for (gone, left) in [(2, vec![1, 2, 4]), (0, vec![2, 4]), (3, vec![2])] {
+            assert!(list.lock().has(&objects[gone]));
             assert!(list.lock().remove(&objects[gone]).is_some());
+            assert!(!list.lock().has(&objects[gone]));
             assert!(list.lock().remove(&objects[gone]).is_none(), "it is not there any more");
             assert_eq!(values(list.iter(&read())), left);
         }

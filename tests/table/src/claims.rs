@@ -163,6 +163,7 @@ fn ignored(call: &str, argument: &str) -> bool {
         ("openat", "flags"),
         ("fcntl", "F_SETFL"),
         ("fcntl", "F_SETFD"),
+        ("fcntl", "F_NOTIFY"),
         ("mmap", "prot"),
         ("mmap", "flags"),
         ("mknod", "mode"),

@@ -1,4 +1,5 @@
-//! Signals of input and output: a file with O_ASYNC on sends its owner a signal whenever bytes have moved (fcntl(2); Linux calls it fasync).
+//! Signals of input and output: a file with O_ASYNC on sends its owner a signal whenever bytes have moved (fcntl(2); Linux calls it fasync). A directory
+//! sends its owner those of F_NOTIFY, whether or not that is on.
 //!
 //! A file gets an `AsyncIo` with the first call that says something about its owner; most never have one. It stays on the queues that it
 //! once joined for as long as it lives; `on` says whether anybody is told.
@@ -18,6 +19,7 @@ use super::{File, OpenFlags};
 use crate::errno::{Errno, Result};
 use crate::fs::caller::{self, Band, Owner, OwnerKind};
 use crate::fs::vfs::locks::Holder;
+use crate::fs::vfs::notify::signals;
 
 lock_class! { static STATE: LockClass = ("file owner", level::FileOwner); }
 
@@ -109,7 +111,7 @@ impl AsyncIo {
 /// What has contents tells of no input and output, so `on` and the owner are its lease's.
 impl Holder for AsyncIo {
     fn broken(&self) {
-        self.tell(Band::Lease);
+        self.tell(Band::Message);
     }
 
     fn ended(&self) {
@@ -119,6 +121,16 @@ impl Holder for AsyncIo {
         let old = replace(&mut state.owner, Owner::NO_PROCESS);
         drop(state);
         drop(old);
+    }
+}
+
+impl signals::Owner for AsyncIo {
+    fn tell(&self, fd: i32) {
+        let (owner, signal) = {
+            let state = self.state.lock();
+            (state.owner.clone(), state.signal)
+        };
+        owner.send(signal, fd, Band::Message);
     }
 }
 

@@ -11,6 +11,7 @@ mod chunk;
 mod directory;
 mod image;
 mod shown;
+mod watches;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,6 +30,7 @@ use super::File;
 use crate::account::limits;
 use crate::errno::{EBADF, EBUSY, EMFILE, Result};
 use crate::fs::vfs::locks::Owner;
+use crate::fs::vfs::notify::signals;
 
 lock_class! { static TABLE: LockClass = ("file table", level::FileTable); }
 
@@ -571,50 +573,70 @@ impl FileTable {
 }
 
 impl FileTable {
-    /// As whom its processes hold record locks.
-    pub fn lock_owner(&self) -> Owner {
-        Owner::of_descriptors(ptr::from_ref(self).addr())
+    /// Tells tables apart.
+    fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
     }
 
-    /// A descriptor is gone: the record locks on the file that were taken by this table go with it (POSIX), and perhaps the file.
+    /// As whom its processes hold record locks.
+    pub fn lock_owner(&self) -> Owner {
+        Owner::of_descriptors(self.address())
+    }
+
+    /// A descriptor is gone: the record locks on the file that were taken by this table go with it (POSIX), its watch (F_NOTIFY), and perhaps the file.
     fn closed(&self, file: Deferred<File>) {
         file.inode().locks.release_records(self.lock_owner());
+        if signals::is_used() {
+            self.end_watch(&file);
+        }
         self.lender.settle(file, |file| file.drop_open());
     }
 
-    /// Nobody has the table any more, and its record locks go with it.
-    fn release_locks(&self, sleeps: bool) {
+    /// Nobody has the table any more, and its record locks go with it. It lay at `address`.
+    fn release_locks(&self, address: usize, sleeps: bool) {
         let mut from = 0;
         while let Some(fd) = self.search(from, sleeps, |_, file| file.inode().locks.is_used()) {
             if let Ok(file) = self.get(fd as i32) {
-                file.inode().locks.release_records(self.lock_owner());
+                file.inode().locks.release_records(Owner::of_descriptors(address));
             }
             from = fd.saturating_add(1);
         }
     }
 
-    /// Closes every file, unless another table has the same image.
-    fn end(&mut self, sleeps: bool) {
-        self.release_locks(sleeps);
+    /// Closes every file, unless another table has the same image. The table lay at `address` while anybody had it.
+    fn end(&mut self, address: usize, sleeps: bool) {
+        self.release_locks(address, sleeps);
         if let Some(share) = self.share.take() {
             share.leave(sleeps);
         }
     }
 
+    /// As `end`, by the last who had the table; its watches end too.
+    fn finish(&mut self, address: usize) {
+        if signals::is_used() {
+            self.end_watches(address);
+        }
+        self.end(address, true);
+    }
+
     /// Gives a reference up; the last one closes every file, and gives way meanwhile. May sleep.
     pub fn give_up(mut table: Arc<FileTable>) {
+        let address = table.address();
         if let Some(last) = Arc::get_mut(&mut table) {
-            last.end(true);
+            last.finish(address);
         } else if let Some(mut last) = Arc::into_inner(table) {
-            // Of several who give theirs up at once, one gets it.
-            last.end(true);
+            // Of several who give theirs up at once, one gets it, and not where it lay.
+            last.finish(address);
         }
     }
 }
 
 impl Drop for FileTable {
     fn drop(&mut self) {
-        self.end(false);
+        if signals::is_used() {
+            self.drop_watches();
+        }
+        self.end(self.address(), false);
     }
 }
 

@@ -22,8 +22,8 @@ pub enum OwnerKind {
 pub enum Band {
     Input,
     Output,
-    /// Somebody wants the file's lease to end.
-    Lease,
+    /// No input or output: somebody wants the file's lease to end, or something happened in the directory (F_NOTIFY).
+    Message,
 }
 
 impl Band {
@@ -32,7 +32,7 @@ impl Band {
         match self {
             Band::Input => (1, 0x041),
             Band::Output => (2, 0x304),
-            Band::Lease => (3, 0x441),
+            Band::Message => (3, 0x441),
         }
     }
 }

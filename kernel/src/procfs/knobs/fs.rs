@@ -11,15 +11,25 @@ use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::file::count;
 use crate::fs::vfs::cache;
+use crate::fs::vfs::notify::signals;
 use crate::process::access;
 use crate::procfs::entry::{Entry, Setting, What};
-use crate::procfs::settings::{integer, line, positive, set_at_least, setting, shown, unsigned, within};
+use crate::procfs::settings::{
+    integer, line, positive, set_at_least, setting, shown, signed_line, unsigned, within,
+};
 
 pub static FS: &[Entry] = &[
     // There is no asynchronous I/O.
     shown!("aio-max-nr", 0),
     shown!("aio-nr", 0),
     setting("dentry-state", &Setting { read: dentry_state, write: None }),
+    setting(
+        "dir-notify-enable",
+        &Setting {
+            read: |out| signed_line(out, signals::ENABLED.get() as i32),
+            write: Some(|data| integer(data).map(|n| signals::ENABLED.set(n as u64))),
+        },
+    ),
     setting(
         "file-max",
         &Setting {
@@ -102,10 +112,6 @@ static LEASES_ENABLE: Setting = Setting {
     read: |out| signed_line(out, limits::LEASES_ENABLE.get()),
     write: Some(|data| integer(data).map(|n| limits::LEASES_ENABLE.set(n))),
 };
-
-fn signed_line(out: &mut Vec<u8>, n: i32) -> Result {
-    writeln!(Text(out), "{n}").map_err(|_| ENOMEM)
-}
 
 static EPOLL: &[Entry] = &[setting(
     "max_user_watches",

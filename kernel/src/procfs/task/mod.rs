@@ -14,7 +14,7 @@ use self::who::check_access;
 use super::process::for_each_mount;
 use crate::errno::{ENOMEM, EPERM, Result};
 use crate::process::io::Counts;
-use crate::process::{Process, Thread, children_of};
+use crate::process::{Process, Standing, Thread, children_of};
 use crate::sched::give_way;
 
 macro_rules! put {
@@ -55,6 +55,39 @@ fn put_io(
 pub fn personality(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     check_access(process).map_err(|_| EPERM)?;
     put!(out, "{:08x}\n", thread.personality.get().0);
+    Ok(())
+}
+
+/// syscall: the call in which the thread sleeps, with its arguments, and where the program made it (proc_pid_syscall(5)).
+///
+/// # Errors
+/// EPERM: the caller may not look into the process.
+pub fn syscall(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    check_access(process).map_err(|_| EPERM)?;
+    let regs = match thread.standing() {
+        Standing::Runs => {
+            put!(out, "running\n");
+            return Ok(());
+        }
+        Standing::Sleeps(regs) => regs,
+        Standing::Gone => return syscall_of_zombie(process, out),
+    };
+    // A program may ask for a call with any number; one below zero is told as none.
+    let number = if regs.in_syscall() { regs.number() as i32 } else { -1 };
+    put!(out, "{number}");
+    if number >= 0 {
+        for argument in regs.args() {
+            put!(out, " {argument:#x}");
+        }
+    }
+    put!(out, " {:#x} {:#x}\n", regs.sp(), regs.pc());
+    Ok(())
+}
+
+/// The same of a process whose threads have ended.
+pub fn syscall_of_zombie(process: &Process, out: &mut Vec<u8>) -> Result {
+    check_access(process).map_err(|_| EPERM)?;
+    put!(out, "-1 0x0 0x0\n");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Descriptors: close, dup, fcntl.
 #![forbid(unsafe_code)]
 
-use super::{file, lease, lock, owner};
+use super::{dnotify, file, lease, lock, owner};
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
 use crate::fs::caller;
@@ -17,9 +17,9 @@ use crate::process::pidfd::PidFile;
 use core::ptr;
 use linux_raw_sys::general::{
     F_ADD_SEALS, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_RW_HINT, F_GET_SEALS, F_GETFD, F_GETFL,
-    F_GETLEASE, F_GETLK, F_GETOWN, F_GETOWN_EX, F_GETOWNER_UIDS, F_GETPIPE_SZ, F_GETSIG, F_OFD_GETLK,
-    F_OFD_SETLK, F_OFD_SETLKW, F_SEAL_SEAL, F_SET_RW_HINT, F_SETFD, F_SETFL, F_SETLEASE, F_SETLK, F_SETLKW,
-    F_SETOWN, F_SETOWN_EX, F_SETPIPE_SZ, F_SETSIG,
+    F_GETLEASE, F_GETLK, F_GETOWN, F_GETOWN_EX, F_GETOWNER_UIDS, F_GETPIPE_SZ, F_GETSIG, F_NOTIFY,
+    F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SEAL_SEAL, F_SET_RW_HINT, F_SETFD, F_SETFL, F_SETLEASE,
+    F_SETLK, F_SETLKW, F_SETOWN, F_SETOWN_EX, F_SETPIPE_SZ, F_SETSIG,
 };
 
 pub fn sys_close(fd: i32) -> Result<usize> {
@@ -124,6 +124,7 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
         F_GETOWN_EX => owner::get_ex(&file, argument).map(|()| 0),
         F_SETOWN_EX => owner::set_ex(&file, argument).map(|()| 0),
         F_GETOWNER_UIDS => owner::get_ids(&file, argument).map(|()| 0),
+        F_NOTIFY => dnotify::watch(fd, &file, argument as u32).map(|()| 0),
         F_ADD_SEALS => {
             if !file.flags().writes() {
                 return Err(EPERM);

@@ -4,6 +4,7 @@
 mod cache;
 mod data;
 mod descriptor;
+mod dnotify;
 mod lease;
 mod lock;
 mod make;

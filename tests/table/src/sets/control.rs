@@ -18,12 +18,17 @@ sets! {
         F_GETOWN_EX = 16 (Out(&F_OWNER)), F_GETOWNER_UIDS = 17 (Out(&F_OWNER)), F_OFD_GETLK = 36 (InOut(&FLOCK)),
         F_OFD_SETLK = 37 (In(&FLOCK)), F_OFD_SETLKW = 38 (In(&FLOCK)),
         F_SETLEASE = 1024 (Options(&super::LOCK_KIND)), F_GETLEASE = 1025,
-        F_NOTIFY = 1026 (Int(&ANY)) refused "EINVAL", F_DUPFD_QUERY = 1027 (Fd(Any)), F_DUPFD_CLOEXEC = 1030 (Int(&FDS)),
+        F_NOTIFY = 1026 (Options(&NOTIFY)), F_DUPFD_QUERY = 1027 (Fd(Any)), F_DUPFD_CLOEXEC = 1030 (Int(&FDS)),
         F_SETPIPE_SZ = 1031 (Len), F_GETPIPE_SZ = 1032, F_ADD_SEALS = 1033 (Options(&SEALS)),
         F_GET_SEALS = 1034, F_GET_RW_HINT = 1035 (Out(&LONG)),
         F_SET_RW_HINT = 1036 (In(&LONG))
     } flags { }
     FD_FLAGS "descriptor flags" choose { } flags { FD_CLOEXEC = 1 }
+    /// Bits that have no name are events that never happen.
+    NOTIFY "events of a directory" choose { }
+    flags {
+        DN_ACCESS = 1, DN_MODIFY = 2, DN_CREATE = 4, DN_DELETE = 8, DN_RENAME = 16, DN_ATTRIB = 32, DN_MULTISHOT = 0x8000_0000
+    }
     SEALS "seals" choose { }
     flags {
         F_SEAL_SEAL = 1, F_SEAL_SHRINK = 2, F_SEAL_GROW = 4, F_SEAL_WRITE = 8, F_SEAL_FUTURE_WRITE = 16, F_SEAL_EXEC = 32

@@ -1,4 +1,4 @@
-//! The bits of inotify(7): events, what a watch may ask for besides, and two that no program sees.
+//! The bits of inotify(7): events, what a watch may ask for besides, and three that no program sees.
 #![forbid(unsafe_code)]
 
 pub const ACCESS: u32 = 0x1;
@@ -23,6 +23,8 @@ pub const OPEN_EXEC: u32 = 0x1000;
 pub const UNMOUNT: u32 = 0x2000;
 pub const Q_OVERFLOW: u32 = 0x4000;
 pub const IGNORED: u32 = 0x8000;
+/// Renamed within one directory: told to those alone who are told by a signal (`signals`), and wanted of no inode: MOVED_FROM is.
+pub const RENAME: u32 = 0x0001_0000;
 /// Told to the watches of the directory, of a name in it. Not told, as `OPEN_EXEC`.
 pub const ON_CHILD: u32 = 0x0800_0000;
 pub const ISDIR: u32 = 0x4000_0000;

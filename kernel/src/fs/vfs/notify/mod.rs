@@ -4,6 +4,7 @@
 //! * `queue`      what an instance has not read yet
 //! * `instance`   an inotify instance: its watches and its queue
 //! * `watch`      a watch, and an inode's side of it
+//! * `signals`    watches of directories that tell by a signal (F_NOTIFY)
 //! * `late`       what is told of closed files, when the running thread goes back to its program
 //!
 //! **Who pays.** Whoever does something with a file asks [`is_used`] first: one word of the whole kernel, which is written once, by the first
@@ -19,18 +20,20 @@
 //! processes, and only where a watched file loses its last name (`end_if_gone`), so that opening a file counts nothing. What they do not
 //! know of (a file in a message, a place that a call holds just now) is found when the name goes from memory at last ([`name_dropped`]).
 //!
-//! Lock order: sleeping locks of names and files → those of `watch` and `instance`, which are spinning ones.
+//! Lock order: sleeping locks of names and files → `signals`' → those of `watch` and `instance`, which are spinning ones.
 #![deny(unsafe_code)]
 
 pub mod events;
 mod instance;
 mod late;
 mod queue;
+pub mod signals;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use alloc::sync::Arc;
+use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Relaxed, SeqCst},
@@ -44,6 +47,7 @@ use self::events::*;
 pub use self::instance::{Instance, Readers};
 pub use self::late::{Late, on_closed, on_nameless_closed, start};
 pub use self::queue::{Event, HEADER, Taken};
+use self::signals::{Opening, Owner as Signalled};
 use self::watch::Told;
 pub use self::watch::Watched;
 use super::dentry::{Dentry, Name};
@@ -76,6 +80,37 @@ pub fn watch(instance: &Arc<Instance>, path: &Path, asked: u32) -> Result<i32> {
         mark_names(&path.dentry);
     }
     Ok(number)
+}
+
+/// The directory tells `owner` by a signal for `fd` of what F_NOTIFY's argument `argument` asks for, on behalf of `opening`. Nothing is done if that `is_open` no
+/// more. May sleep.
+///
+/// # Errors
+/// ENOMEM.
+pub fn watch_by_signal(
+    directory: &Dentry,
+    opening: Opening,
+    (fd, argument): (i32, u32),
+    owner: Arc<dyn Signalled>,
+    is_open: impl FnOnce() -> bool,
+) -> Result {
+    USED.store(true, SeqCst);
+    let asked = signals::asked(argument);
+    directory.inode.watched.add_signal(opening, (fd, asked), owner, is_open)?;
+    if asked & OF_CHILDREN != 0 {
+        mark_names(directory);
+    }
+    Ok(())
+}
+
+/// The watch of `opening` ends, if it has one, and no signal comes of it when this returns. May sleep.
+pub fn end_signal_and_wait(directory: &Inode, opening: Opening) {
+    directory.watched.end_signal_and_wait(opening);
+}
+
+/// The same without the wait, where nobody may sleep.
+pub fn end_signal(directory: &Inode, opening: Opening) {
+    directory.watched.end_signal(opening);
 }
 
 /// Marks all names of a directory that is watched. Those that come later find that themselves, under the same lock.
@@ -192,6 +227,10 @@ pub fn on_move(moved: &Moved<'_>, inode: &Inode, replaced: Option<&Owner<Dentry>
     if moved.from.0.watched.wants(MOVED_FROM) || moved.to.0.watched.wants(MOVED_TO) {
         // Truncated: of two that are told near each other no two are the same.
         let cookie = numbers::take(&COOKIES, MY_COOKIES.this()) as u32;
+        if ptr::eq(moved.from.0, moved.to.0) {
+            let (mask, name) = (or_directory(inode, RENAME), Some(moved.from.1));
+            moved.from.0.watched.tell(&Told { mask, cookie: 0, name, gone: false, rests: true });
+        }
         tell(moved.from.0, or_directory(inode, MOVED_FROM), Some(moved.from.1), cookie);
         tell(moved.to.0, or_directory(inode, MOVED_TO), Some(moved.to.1), cookie);
     }

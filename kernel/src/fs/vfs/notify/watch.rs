@@ -23,19 +23,23 @@ use core::sync::atomic::{
 
 use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use once_cell::race::OnceBox;
-use sync::{SpinLock, lock_class, slab_arc, try_box};
+use sync::{Mutex, SpinLock, lock_class, slab_arc, try_box};
 
 use super::events::{ALL, EXCL_UNLINK, IGNORED, ISDIR, KEPT, KINDS, MASK_ADD, MASK_CREATE};
 use super::events::{DELETE_SELF, MOVE_SELF, ONESHOT, UNMOUNT};
 use super::instance::Instance;
 use super::queue::Event;
+use super::signals::Signals;
 use crate::account::Charge;
 use crate::errno::{EEXIST, ENOMEM, Result};
 use crate::fs::vfs::dentry::Name;
 use crate::fs::vfs::inode::Inode;
 use crate::lock_order as level;
 
-lock_class! { static WATCHES: LockClass = ("inode watches", level::InodeWatches); }
+lock_class! {
+    static WATCHES: LockClass = ("inode watches", level::InodeWatches);
+    static TELLING: LockClass = ("directory signals", level::DirectorySignals);
+}
 
 pub struct Watch {
     /// Its number in its instance.
@@ -153,29 +157,39 @@ pub struct Told<'a> {
 /// An inode's side: who watches it.
 pub struct Watched {
     /// All events that anybody wants.
-    interest: AtomicU32,
+    pub(super) interest: AtomicU32,
     /// Made by the first watch.
-    set: OnceBox<Set>,
+    pub(super) set: OnceBox<Set>,
 }
 
-struct Set {
-    inner: SpinLock<Inner, level::InodeWatches>,
+pub(super) struct Set {
+    pub(super) inner: SpinLock<Inner, level::InodeWatches>,
+    /// Somebody tells by signals.
+    pub(super) telling: Mutex<(), level::DirectorySignals>,
+    /// There has been a watch that tells by signal.
+    pub(super) signalled: AtomicBool,
 }
 
-struct Inner {
+pub(super) struct Inner {
     /// Empty when the inode goes, since each watch keeps it: so there is nothing to drop.
     tree: ManuallyDrop<RBTree<ByInstance>>,
+    pub(super) signals: Signals,
     /// For each event, how many want it.
     wanted: [u32; KINDS],
 }
 
 impl Inner {
-    fn interest(&self) -> u32 {
+    fn new() -> Inner {
+        let tree = ManuallyDrop::new(RBTree::new(ByInstance::NEW));
+        Inner { tree, signals: Signals::new(), wanted: [0; KINDS] }
+    }
+
+    pub(super) fn interest(&self) -> u32 {
         self.wanted.iter().rev().fold(0, |all, n| all << 1 | u32::from(*n != 0))
     }
 
     /// A watch wants other events than before.
-    fn count(&mut self, before: u32, after: u32) {
+    pub(super) fn count(&mut self, before: u32, after: u32) {
         let mut bit = 1;
         for n in &mut self.wanted {
             match (before & bit != 0, after & bit != 0) {
@@ -189,7 +203,7 @@ impl Inner {
 }
 
 /// Watches that are told before others may run.
-const TURN: u32 = 64;
+pub(super) const TURN: u32 = 64;
 
 impl Watched {
     pub const fn new() -> Watched {
@@ -202,7 +216,7 @@ impl Watched {
         self.interest.load(SeqCst) & mask != 0
     }
 
-    /// Is there a watch, whatever it wants?
+    /// Is there a watch of inotify's, whatever it wants?
     pub fn is_watched(&self) -> bool {
         self.set.get().is_some_and(|set| !set.inner.lock().tree.is_empty())
     }
@@ -213,9 +227,13 @@ impl Watched {
     /// ENOMEM.
     pub fn make(&self) -> Result {
         if self.set.get().is_none() {
-            let inner = Inner { tree: ManuallyDrop::new(RBTree::new(ByInstance::NEW)), wanted: [0; KINDS] };
+            let set = Set {
+                inner: SpinLock::new(Inner::new(), &WATCHES),
+                telling: Mutex::new((), &TELLING),
+                signalled: AtomicBool::new(false),
+            };
             // Another may have been the first.
-            let _ = self.set.set(try_box(Set { inner: SpinLock::new(inner, &WATCHES) })?);
+            let _ = self.set.set(try_box(set)?);
         }
         self.set.get().map(drop).ok_or(ENOMEM)
     }
@@ -256,6 +274,7 @@ impl Watched {
     /// Tells all watches. Each is told without the lock of the others.
     pub fn tell(&self, told: &Told<'_>) {
         let Some(set) = self.set.get() else { return };
+        self.tell_signals(set, told);
         let (mut last, mut steps) = (0, 0u32);
         loop {
             let next = set.inner.lock().tree.lower_bound(Bound::Excluded(&last)).clone_pointer();

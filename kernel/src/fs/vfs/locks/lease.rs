@@ -356,6 +356,8 @@ impl FileLocks {
     }
 
     /// The last descriptor of the open file is closed.
+    #[cold]
+    #[inline(never)]
     pub(super) fn release_lease(&self, file: Owner) {
         if self.is_leased() {
             let _ = self.end_lease(file);

@@ -147,16 +147,10 @@ impl FileLocks {
     #[inline(always)]
     pub fn release_file(&self, holder: Owner) {
         if self.is_used() {
-            self.release_all(holder);
+            self.release_whole(holder);
+            self.release_records(holder);
+            self.release_lease(holder);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn release_all(&self, holder: Owner) {
-        self.release_whole(holder);
-        self.release_records(holder);
-        self.release_lease(holder);
     }
 
     /// Gives the lock of the whole file up.

@@ -10,7 +10,7 @@
 //!
 //! A lease whose time is over is taken by whoever comes next to the file's leases, as on Linux.
 //!
-//! Invariants: while the file has a lease it is claimed. An open file has one lease at the most. Each lease stands in the list for /proc/locks (`listed`).
+//! Invariants: while the file has a lease it is claimed. An open file has one lease at the most. Each lease stands in the list for /proc/locks (`listed`), until it is taken out of the file's.
 //! Lock order: `held` → what tells the holder; → `listed`.
 #![forbid(unsafe_code)]
 
@@ -205,6 +205,7 @@ impl Lists {
     fn end_lease(&self, held: &mut Held, file: Owner) -> bool {
         let Some(gone) = held.leases.remove(file) else { return false };
         gone.item.holder.ended();
+        gone.item.listed.leave();
         self.unclaim(held);
         self.changed();
         true
@@ -286,20 +287,21 @@ impl Lists {
         if limits::LEASES_ENABLE.get() == 0 {
             return Err(EINVAL);
         }
-        let listed =
-            Listed::try_new(inode, caller::pid(), Shown { target: Some(exclusive), breaking: false })?;
-        let never = None;
+        let shown = Shown { target: Some(exclusive), breaking: false };
+        let listed = Listed::try_new(inode, caller::pid(), shown)?;
+        let place = listed.clone();
         let lease = Lease {
             file,
             exclusive,
             ends: false,
             weakens: false,
-            end_at: never,
-            weaken_at: never,
+            end_at: None,
+            weaken_at: None,
             holder,
             listed,
         };
-        held.leases.insert(Node::try_new(lease)?);
+        let node = Node::try_new(lease).inspect_err(|_| place.leave())?;
+        held.leases.insert(node);
         Ok(())
     }
 }
@@ -354,6 +356,8 @@ impl FileLocks {
     }
 
     /// The last descriptor of the open file is closed.
+    #[cold]
+    #[inline(never)]
     pub(super) fn release_lease(&self, file: Owner) {
         if self.is_leased() {
             let _ = self.end_lease(file);

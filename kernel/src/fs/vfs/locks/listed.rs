@@ -84,7 +84,8 @@ per_cpu! {
     static LISTS: CpuList = CpuList(SpinLock::new(List { leases: Tree::new(), next: 1 }, &LISTED));
 }
 
-/// A lease's place in the list, until it is dropped.
+/// A lease's place in the list, until it leaves it. That is not said by dropping it: where a tree of leases is changed, a tree of these would be, by the types.
+#[derive(Clone)]
 pub struct Listed {
     entry: Arc<Entry>,
     cpu: CpuId,
@@ -117,10 +118,9 @@ impl Listed {
     pub fn process(&self) -> u32 {
         self.entry.process
     }
-}
 
-impl Drop for Listed {
-    fn drop(&mut self) {
+    /// The lease is gone.
+    pub fn leave(&self) {
         let gone = LISTS.of(self.cpu).0.lock().leases.remove(&self.number);
         drop(gone);
     }

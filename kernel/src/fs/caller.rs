@@ -84,7 +84,7 @@ pub fn uid() -> u32 {
 /// Are names to be asked for, whatever is known of them? See `syscall::again`.
 #[inline]
 pub fn walks_anew() -> bool {
-    process::current_if_any().is_some_and(|thread| thread.walks_anew.load(Relaxed))
+    process::current_if_any().is_some_and(|thread| thread.walks_anew.load(Relaxed) != 0)
 }
 
 /// Does a signal wait for the running thread, so that a long call is to end?

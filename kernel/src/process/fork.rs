@@ -338,7 +338,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         trap: SpinLock::new(TrapRecord::default(), &TRAP),
         executing: SpinLock::new(None, &EXECUTING),
         late: notify::Late::new(),
-        walks_anew: AtomicBool::new(false),
+        walks_anew: AtomicU8::new(0),
         undoes_alone: AtomicBool::new(parts.undo.is_some()),
         own_undo: parts.undo.unwrap_or_default(),
         minor_faults: AtomicU64::new(0),

@@ -239,8 +239,8 @@ pub struct Thread {
     pub major_faults: AtomicU64,
     pub(crate) io: io::Counters,
     pub(crate) exiting: AtomicBool,
-    /// Its call is made once more, since a file was another than a name led to: names are asked for anew, whatever was known of them.
-    pub(crate) walks_anew: AtomicBool,
+    /// How often its call was made again, since a file was another than a name led to: names are asked for anew then, whatever was known of them.
+    pub(crate) walks_anew: AtomicU8,
     /// Children of its process belong to it, or did (`family::threads`).
     pub(crate) has_children: AtomicBool,
     /// Who has a descriptor of it alone and watches that.

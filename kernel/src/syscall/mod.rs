@@ -32,7 +32,7 @@ use process::prctl;
 pub use time::timer;
 
 use crate::arch::UserRegs;
-use crate::errno::{EINTR, ERESTARTSYS, ESTALE, Errno, Result};
+use crate::errno::{ERESTARTSYS, ESTALE, Errno, Result};
 use crate::process::{current as caller, dispatch, ptrace, seccomp};
 use crate::sched::{self, Work};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +41,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[inline]
 pub fn dispatch(regs: &mut UserRegs) {
     let number = regs.number();
-    let result = if sched::current().is_watched() { watched(regs) } else { carry_out(number, regs) };
+    let mut result = if sched::current().is_watched() { watched(regs) } else { table::call(number, regs) };
+    if result == Err(ESTALE) {
+        // Not below `watched`: what is called is deep.
+        result = again(regs);
+    }
     // exec and sigreturn leave the frame as the program is to find it.
     if regs.in_syscall() {
         regs.set_result(match result {
@@ -51,36 +55,32 @@ pub fn dispatch(regs: &mut UserRegs) {
     }
 }
 
-#[inline]
-fn carry_out(number: usize, regs: &mut UserRegs) -> Result<usize> {
-    match table::call(number, regs) {
-        Err(ESTALE) if table::names_files(number) => again(number, regs),
-        result => result,
+/// Between the walk to a file and its use the file was replaced, and the file system cannot find it without its name: a server of files, whose fids are paths. The call is made
+/// again, as far as it was allowed, and asks for each name of its path. Linux tries once more (LOOKUP_REVAL).
+#[cold]
+#[inline(never)]
+fn again(regs: &mut UserRegs) -> Result<usize> {
+    let mut result = Err(ESTALE);
+    while result == Err(ESTALE) && begin_again(regs.number()) {
+        result = table::call(regs.number(), regs);
     }
+    caller().walks_anew.store(0, Ordering::Relaxed);
+    result
 }
 
 /// How often a call is made again.
-const AGAIN: u32 = 16;
+const AGAIN: u8 = 16;
 
-/// Between the walk to a file and its use the file was replaced, and the file system cannot find it without its name: a server of files, whose fids are paths. The call
-/// is made again, and asks for each name of its path. Linux tries once more (LOOKUP_REVAL).
+/// Is the call to be made once more? Not without end, nor for who is killed, nor where it names no file.
 #[cold]
-fn again(number: usize, regs: &mut UserRegs) -> Result<usize> {
+fn begin_again(number: usize) -> bool {
     let thread = caller();
-    thread.walks_anew.store(true, Ordering::Relaxed);
-    let mut result = Err(ESTALE);
-    for _ in 0..AGAIN {
-        if sched::give_way() {
-            result = Err(EINTR);
-            break;
-        }
-        result = table::call(number, regs);
-        if result != Err(ESTALE) {
-            break;
-        }
+    let times = thread.walks_anew.load(Ordering::Relaxed);
+    if times == AGAIN || !table::names_files(number) || sched::give_way() {
+        return false;
     }
-    thread.walks_anew.store(false, Ordering::Relaxed);
-    result
+    thread.walks_anew.store(times.saturating_add(1), Ordering::Relaxed);
+    true
 }
 
 #[cold]
@@ -104,7 +104,7 @@ fn watched(regs: &mut UserRegs) -> Result<usize> {
     plant::count(number);
     // The call may write another frame.
     let args = regs.args();
-    let result = carry_out(number, regs);
+    let result = table::call(number, regs);
     trace::trace(number, args, &result);
     result
 }

@@ -7,6 +7,7 @@ use super::Info;
 use super::send;
 use crate::errno::{Errno, Result};
 use alloc::sync::{Arc, Weak};
+use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 
 /// What an owner's number names.
@@ -118,7 +119,10 @@ impl Owner {
         match &self.target {
             Target::Nobody => {}
             Target::Thread(thread) => {
-                if let Some(thread) = thread.upgrade() {
+                // One that ends is nobody, though it may be in memory yet, and its process lives.
+                if let Some(thread) =
+                    thread.upgrade().filter(|thread| !thread.exiting.load(Ordering::Relaxed))
+                {
                     let alone = (self.kind == OwnerKind::Thread).then_some(&thread);
                     self.send_to(&thread.process, alone, signal, fd, band);
                 }

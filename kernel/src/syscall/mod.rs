@@ -41,31 +41,35 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[inline]
 pub fn dispatch(regs: &mut UserRegs) {
     let number = regs.number();
-    let mut result = if sched::current().is_watched() { watched(regs) } else { table::call(number, regs) };
-    if result == Err(ESTALE) {
-        // Not below `watched`: what is called is deep.
-        result = again(regs);
-    }
+    let result = if sched::current().is_watched() { watched(regs) } else { table::call(number, regs) };
     // exec and sigreturn leave the frame as the program is to find it.
     if regs.in_syscall() {
-        regs.set_result(match result {
+        let shown = match result {
             Ok(value) => value as isize,
+            // Not below `watched`: what is called is deep.
+            Err(ESTALE) => again(regs),
             Err(errno) => failed(errno),
-        });
+        };
+        regs.set_result(shown);
     }
 }
 
 /// Between the walk to a file and its use the file was replaced, and the file system cannot find it without its name: a server of files, whose fids are paths. The call is made
-/// again, as far as it was allowed, and asks for each name of its path. Linux tries once more (LOOKUP_REVAL).
+/// again, as far as it was allowed, and asks for each name of its path. Linux tries once more (LOOKUP_REVAL). Returns what the result's register is to have.
 #[cold]
 #[inline(never)]
-fn again(regs: &mut UserRegs) -> Result<usize> {
+fn again(regs: &mut UserRegs) -> isize {
     let mut result = Err(ESTALE);
     while result == Err(ESTALE) && begin_again(regs.number()) {
         result = table::call(regs.number(), regs);
     }
     caller().walks_anew.store(0, Ordering::Relaxed);
-    result
+    match result {
+        // It has begun another program.
+        Ok(_) if !regs.in_syscall() => regs.result(),
+        Ok(value) => value as isize,
+        Err(errno) => failed(errno),
+    }
 }
 
 /// How often a call is made again.

@@ -7,7 +7,7 @@ use crate::testing::{in_process, is_asleep, thread, until};
 use core::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The settings and the list are of all files.
+/// The settings and the list are of all files. Taken outside the machine: a CPU that waited for it would let no grace period end.
 static SETTINGS: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -76,8 +76,8 @@ fn inode() -> Arc<Inode> {
 
 #[test]
 fn a_lease_to_write_is_alone_and_leases_to_read_are_many() {
+    let _alone = alone();
     in_process(|| {
-        let _alone = alone();
         let inode = inode();
         let [a, b] = [1, 2].map(|n| Open::new(&inode, n));
         assert_eq!(a.end(), Err(EAGAIN));
@@ -98,8 +98,8 @@ fn a_lease_to_write_is_alone_and_leases_to_read_are_many() {
 
 #[test]
 fn who_opens_breaks_a_lease_and_its_holder_is_told_once_for_each_kind() {
+    let _alone = alone();
     in_process(|| {
-        let _alone = alone();
         let inode = inode();
         let (a, locks) = (Open::new(&inode, 1), &inode.locks);
         a.set(true).unwrap();
@@ -128,8 +128,8 @@ fn who_opens_breaks_a_lease_and_its_holder_is_told_once_for_each_kind() {
 
 #[test]
 fn who_waits_goes_on_when_the_last_lease_against_him_is_gone() {
+    let _alone = alone();
     in_process(|| {
-        let _alone = alone();
         let inode = inode();
         let files = [1, 2, 3].map(|n| Open::new(&inode, n));
         files.iter().for_each(|file| file.set(false).unwrap());
@@ -146,8 +146,8 @@ fn who_waits_goes_on_when_the_last_lease_against_him_is_gone() {
 
 #[test]
 fn what_is_not_given_up_in_time_is_taken() {
+    let _alone = alone();
     in_process(|| {
-        let _alone = alone();
         limits::LEASE_BREAK_TIME.set(1);
         let inode = inode();
         let a = Open::new(&inode, 1);
@@ -166,8 +166,8 @@ fn what_is_not_given_up_in_time_is_taken() {
 
 #[test]
 fn where_leases_are_not_allowed_those_that_are_there_change_and_end() {
+    let _alone = alone();
     in_process(|| {
-        let _alone = alone();
         let inode = inode();
         let [a, b] = [1, 2].map(|n| Open::new(&inode, n));
         a.set(false).unwrap();
@@ -181,8 +181,8 @@ fn where_leases_are_not_allowed_those_that_are_there_change_and_end() {
 
 #[test]
 fn each_lease_is_listed_until_it_is_gone() {
+    let _alone = alone();
     in_process(|| {
-        let _alone = alone();
         let inode = inode();
         let a = Open::new(&inode, 1);
         a.set(true).unwrap();

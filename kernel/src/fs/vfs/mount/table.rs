@@ -102,9 +102,9 @@ impl Link {
     }
 }
 
-/// The mount of `link` is in its tree from now on. `point` is where it hangs.
-pub(super) fn enter(link: Arc<Link>, point: Option<&Path>) {
-    put(link, point, None);
+/// The mount of `link` is in its tree from now on. `point` is where it hangs; if `upper` hangs there too, a walk finds that.
+pub(super) fn enter(link: Arc<Link>, point: Option<&Path>, upper: Option<&Mount>) {
+    put(link, point, upper);
 }
 
 /// Puts a link first into its chain, or behind that of the mount `first`, which hangs there.

@@ -293,7 +293,10 @@ static void calls(void)
 	SHOW(hang(fd, "b"));
 	close(fd);
 	show("a tree from a descriptor");
+	SHOW(change("b", 0, MS_SLAVE));
+	show("a slave by mount_setattr");
 	SHOW(change("a", 0x8000, MS_PRIVATE));
+	SHOW(change("b", 0, MS_SHARED));
 	fd = begin("tmpfs", 0);
 	config(fd, STRING, "source", "three", 0);
 	config(fd, CREATE, 0, 0, 0);

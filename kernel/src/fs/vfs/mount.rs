@@ -24,11 +24,11 @@ mod unmount;
 pub use anonymous::{copy, dissolve, new};
 pub use attributes::{Change, change};
 pub use change::{bind_tree, mount};
-pub use sharing::{Kind, Told, join_group, set_kind, told};
-pub use unmount::{check_expired, covers, uncover, unmount};
 pub use moving::{Where, move_to};
 pub use namespace::Namespace;
 pub use pivot::pivot;
+pub use sharing::{Kind, Told, join_group, set_kind, told};
+pub use unmount::{check_expired, covers, uncover, unmount};
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

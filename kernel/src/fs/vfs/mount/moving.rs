@@ -154,11 +154,7 @@ fn check_move(peers: &Peers, from: &Path, point: &Path, within: &Namespace) -> R
         None => mount.is_anonymous_root(),
     };
     let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
-    if can_go && same && ptr::eq(&*mount.root, &*from.dentry) {
-        Ok(())
-    } else {
-        Err(EINVAL)
-    }
+    if can_go && same && ptr::eq(&*mount.root, &*from.dentry) { Ok(()) } else { Err(EINVAL) }
 }
 
 /// May `from` come beneath the mount whose root is `over`, which hangs at `point`?
@@ -176,9 +172,8 @@ fn check_beneath(peers: &Peers, from: &Path, over: &Path, point: &Path, root: &P
     let on_root = point.mount.point(&read).is_none();
     let below = mount.point(&read).is_some() && (ptr::eq(mount, top) || mount.hangs_below(top, &read));
     // What is passed on from the place would come over what it is to be beneath.
-    let comes_over = |mount: &Mount| {
-        ptr::eq(&*mount.root, &*point.dentry) && peers.passes_on(&point.mount, mount)
-    };
+    let comes_over =
+        |mount: &Mount| ptr::eq(&*mount.root, &*point.dentry) && peers.passes_on(&point.mount, mount);
     if covered || is_top || on_root || below || comes_over(top) || comes_over(mount) {
         Err(EINVAL)
     } else {

@@ -270,8 +270,9 @@ impl Peers {
                     at = upper;
                 }
                 (Some(upper), &[only]) => {
-                    if let Some(place) =
-                        self.get_mut(upper).and_then(|upper| upper.below.iter_mut().find(|below| **below == at))
+                    if let Some(place) = self
+                        .get_mut(upper)
+                        .and_then(|upper| upper.below.iter_mut().find(|below| **below == at))
                     {
                         *place = only;
                     }

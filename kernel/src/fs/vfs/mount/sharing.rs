@@ -49,8 +49,7 @@ pub fn told(mount: &Mount, within: &Namespace, root: &Path) -> Result<Told> {
     let number = |at: At| Some(peers.number(at)).filter(|number| *number != 0);
     let is_seen = |member: &MountRef| {
         schedule_if_needed();
-        member.is_in(within)
-            && lies_below(&Path { mount: member.clone(), dentry: member.root.clone() }, root)
+        member.is_in(within) && lies_below(&Path { mount: member.clone(), dentry: member.root.clone() }, root)
     };
     let master = peers.master(at);
     let mut from = master;

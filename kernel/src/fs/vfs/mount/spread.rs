@@ -98,10 +98,7 @@ fn behind<'p>(peers: &'p Peers, at: At, mount: &Mount) -> impl Iterator<Item = &
 ///
 /// # Errors
 /// ENOMEM.
-pub(super) fn share_all(
-    peers: &mut Peers,
-    mounts: impl Iterator<Item = MountRef>,
-) -> Result<Vec<MountRef>> {
+pub(super) fn share_all(peers: &mut Peers, mounts: impl Iterator<Item = MountRef>) -> Result<Vec<MountRef>> {
     let mut shared: Vec<MountRef> = Vec::new();
     for mount in mounts {
         if peers.is_shared(&mount) {

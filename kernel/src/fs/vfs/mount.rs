@@ -252,6 +252,12 @@ pub fn world(superblock: Arc<SuperBlock>) -> Result<MountRef> {
     Ok(mount)
 }
 
+/// Panics unless the groups of mounts are whole; says how many there are.
+#[cfg(test)]
+pub fn check_groups() -> usize {
+    MOUNTS.lock().check()
+}
+
 /// The root of everything, kept for those who have no root of their own.
 struct Root {
     path: Path,

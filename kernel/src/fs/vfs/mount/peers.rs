@@ -323,4 +323,32 @@ impl Peers {
             let _ = self.free.push_reserved(at);
         }
     }
+
+    /// Panics unless the groups are whole; says how many there are.
+    #[cfg(test)]
+    pub(super) fn check(&self) -> usize {
+        let mut numbers = Vec::new();
+        let mut count = 0;
+        for (index, group) in self.groups.iter().enumerate() {
+            let at = At(index as u32 + 1);
+            assert_eq!(self.free.contains(&at), group.is_none());
+            let Some(group) = group else { continue };
+            count += 1;
+            assert!(group.members.iter().all(|member| member.group.load(Relaxed) == at.0));
+            assert!(group.below.iter().all(|below| self.get(*below).unwrap().above == Some(at)));
+            let is_below = |above| self.get(above).unwrap().below.contains(&at);
+            assert!(group.above.is_none_or(is_below));
+            if group.number != 0 {
+                numbers.push(group.number);
+                assert!(!group.members.is_empty());
+            } else if group.members.is_empty() {
+                assert!(group.above.is_some() && group.below.len() > 1, "a group for nothing");
+            } else {
+                assert!(group.members.len() == 1 && group.below.is_empty() && self.master(at).is_some());
+            }
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, self.numbers);
+        count
+    }
 }

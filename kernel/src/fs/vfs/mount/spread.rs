@@ -207,7 +207,7 @@ impl Spread {
         }
         copied?;
         copy.links = links_of(copy.mounts.iter().map(|(mount, _)| mount))?;
-        copy.over = Over::prepare(&copy.mounts, &place)?;
+        copy.over = Over::prepare(&copy.mounts, &place, root)?;
         Ok(copy)
     }
 
@@ -245,13 +245,11 @@ impl Spread {
 }
 
 impl Over {
-    fn prepare(mounts: &[(Held, usize)], place: &Path) -> Result<Option<Over>> {
-        let found = |read: &_| {
-            let upper = table::find(&place.mount, &place.dentry, read)?.keep();
-            table::held(&upper, place, read)
+    /// `source` is what is copied: it may hang there, and is about to go.
+    fn prepare(mounts: &[(Held, usize)], place: &Path, source: &Mount) -> Result<Option<Over>> {
+        let (Some(held), Some((copy, _))) = (table::last_at(place, Some(source)), mounts.first()) else {
+            return Ok(None);
         };
-        let held = found(&sync::rcu::read());
-        let (Some(held), Some((copy, _))) = (held, mounts.first()) else { return Ok(None) };
         let to = Path { mount: copy.share(), dentry: copy.root.clone() };
         let link = Link::try_new(held.clone())?;
         let point = try_arc(Point { path: to.clone(), rcu: RcuHead::new() })?;

@@ -174,6 +174,22 @@ pub(super) fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Opt
     None
 }
 
+/// The owning handle of what was mounted at `place` last, but for `other`.
+pub(super) fn last_at(place: &Path, other: Option<&Mount>) -> Option<Held> {
+    let read = sync::rcu::read();
+    let is_here =
+        |point: &Path| ptr::eq(&*point.mount, &*place.mount) && ptr::eq(&*point.dentry, &*place.dentry);
+    let mut at = chain(number(hash_of(Some(place)))).load(&read);
+    while let Some(link) = at {
+        let mount: &Mount = &link.mount;
+        if mount.point(&read).is_some_and(is_here) && !other.is_some_and(|other| ptr::eq(other, mount)) {
+            return Some(link.mount.clone());
+        }
+        at = link.next.load(&read);
+    }
+    None
+}
+
 /// The owning handle of a mount that hangs on `point`.
 pub(super) fn held(mount: &Mount, point: &Path, read: &RcuRead) -> Option<Held> {
     let mut at = chain(number(hash_of(Some(point)))).load(read);

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
-use sync::rcu::{RcuHead, RcuRead};
+use sync::rcu::RcuHead;
 use sync::{TryVec, try_arc};
 
 use super::change::{below_or, mount_point, take_off};
@@ -144,10 +144,8 @@ fn is_listed(list: &[u64], mount: &Mount) -> bool {
 }
 
 /// What hangs on the root of the mount.
-fn upper_of(mount: &Held, read: &RcuRead) -> Option<Held> {
-    let root = Path { mount: mount.share(), dentry: mount.root.clone() };
-    let upper = table::find(mount, &mount.root, read)?.keep();
-    table::held(&upper, &root, read)
+fn upper_of(mount: &Held) -> Option<Held> {
+    table::last_at(&Path { mount: mount.share(), dentry: mount.root.clone() }, None)
 }
 
 impl Fall {
@@ -167,7 +165,7 @@ impl Fall {
                     return Err(EINTR);
                 }
                 let place = Path { mount: other, dentry: point.dentry.clone() };
-                if let Some(held) = at(&place).filter(|held| !is_listed(&going, held)) {
+                if let Some(held) = table::last_at(&place, None).filter(|held| !is_listed(&going, held)) {
                     fall.add(held)?;
                 }
             }
@@ -213,7 +211,7 @@ impl Fall {
             if give_way() {
                 return Err(EINTR);
             }
-            let upper = upper_of(&one.held, &sync::rcu::read());
+            let upper = upper_of(&one.held);
             let hanging = one.held.hanging.load(Relaxed);
             one.bears_only_upper = hanging == u32::from(upper.is_some());
             let upper = upper.filter(|upper| !is_listed(&going, upper));
@@ -272,11 +270,4 @@ impl Fall {
             schedule_if_needed();
         }
     }
-}
-
-/// What hangs at the place last.
-fn at(place: &Path) -> Option<Held> {
-    let read = sync::rcu::read();
-    let found = table::find(&place.mount, &place.dentry, &read)?.keep();
-    table::held(&found, place, &read)
 }

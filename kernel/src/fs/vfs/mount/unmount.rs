@@ -139,6 +139,20 @@ struct Upper {
     point: Arc<Point>,
 }
 
+/// Of the mount on which that one hangs one more goes.
+fn count_on(on: &mut Vec<(u64, u32)>, mount: &Mount) -> Result {
+    let Some(place) = mount_point(mount) else { return Ok(()) };
+    match on.binary_search_by_key(&place.mount.id, |entry| entry.0) {
+        Ok(index) => {
+            if let Some(entry) = on.get_mut(index) {
+                entry.1 = entry.1.saturating_add(1);
+            }
+            Ok(())
+        }
+        Err(index) => Ok(on.try_insert(index, (place.mount.id, 1))?),
+    }
+}
+
 fn is_listed(list: &[u64], mount: &Mount) -> bool {
     list.binary_search(&mount.id).is_ok()
 }
@@ -170,7 +184,7 @@ impl Fall {
                 }
             }
         }
-        let going = fall.decide()?;
+        let going = fall.decide(gone, &going)?;
         match fall.hold_uppers(&going) {
             Ok(()) => Ok(fall),
             Err(error) => {
@@ -199,14 +213,20 @@ impl Fall {
         Ok(self.found.try_push(Found { held, bears_only_upper: false, depth, goes: false, upper: None })?)
     }
 
-    /// Which go: those on which nothing hangs that stays, but for what is on their roots. Gives their numbers in order.
-    fn decide(&mut self) -> Result<Vec<u64>> {
+    /// Which go: those on which nothing hangs that stays, but for what is on their roots. `gone` go before, by number `before`. Gives the numbers of those that go in order.
+    fn decide(&mut self, gone: &[Held], before: &[u64]) -> Result<Vec<u64>> {
         // The deepest first: what hangs on one is decided before it.
         sort::by_key(&mut self.found, |one| (usize::MAX.saturating_sub(one.depth), one.held.id));
         self.found.dedup_by_key(|one| one.held.id);
-        // How many that go hang on which mount, and the numbers of those that go; by number.
-        let mut on: Vec<(u64, u32)> = Vec::new();
         let mut going: Vec<u64> = Vec::new();
+        // On which mounts something hangs that goes, and how much; by number.
+        let mut on: Vec<(u64, u32)> = Vec::new();
+        for mount in gone {
+            if give_way() {
+                return Err(EINTR);
+            }
+            count_on(&mut on, mount)?;
+        }
         for one in &mut self.found {
             if give_way() {
                 return Err(EINTR);
@@ -214,22 +234,14 @@ impl Fall {
             let upper = upper_of(&one.held);
             let hanging = one.held.hanging.load(Relaxed);
             one.bears_only_upper = hanging == u32::from(upper.is_some());
-            let upper = upper.filter(|upper| !is_listed(&going, upper));
+            let upper = upper.filter(|upper| !is_listed(&going, upper) && !is_listed(before, upper));
             let fallen = on.binary_search_by_key(&one.held.id, |entry| entry.0);
             let fallen = fallen.ok().and_then(|index| on.get(index)).map_or(0, |entry| entry.1);
             one.goes = hanging == fallen.saturating_add(u32::from(upper.is_some()));
             if !one.goes {
                 continue;
             }
-            let Some(place) = mount_point(&one.held) else { continue };
-            match on.binary_search_by_key(&place.mount.id, |entry| entry.0) {
-                Ok(index) => {
-                    if let Some(entry) = on.get_mut(index) {
-                        entry.1 = entry.1.saturating_add(1);
-                    }
-                }
-                Err(index) => on.try_insert(index, (place.mount.id, 1))?,
-            }
+            count_on(&mut on, &one.held)?;
             let index = going.binary_search(&one.held.id).unwrap_or_else(|index| index);
             going.try_insert(index, one.held.id)?;
             one.upper = upper;

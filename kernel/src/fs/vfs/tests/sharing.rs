@@ -83,7 +83,7 @@ const MOST: usize = 60;
 #[test]
 fn groups_are_whole_whatever_is_done_and_wherever_memory_runs_out() {
     let steps = prop::collection::vec((step(), prop::option::of(0u64..40)), 1..40);
-    check(60, &steps, |steps| {
+    check(150, &steps, |steps| {
         in_process(move || {
             let world = World::new(Cache::Cached);
             ["a", "b", "c"].iter().for_each(|name| mkdir(name).unwrap());

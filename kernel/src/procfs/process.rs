@@ -305,6 +305,8 @@ pub fn mounts(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Resu
 }
 
 pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let context = thread.fs_of().ok_or(ENOENT)?;
+    let root = context.root()?;
     for_each_mount(thread, |mount, point| {
         let parent = mount.point(&sync::rcu::read()).map_or(0, |p| p.mount.id);
         let device = mount.superblock.device;
@@ -318,6 +320,19 @@ pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> R
         escaped(point, out)?;
         put!(out, " {}", access(mount.flags() & READ_ONLY != 0));
         options(mount, out)?;
+        let groups = mount::told(mount, context.namespace(), &root)?;
+        if let Some(group) = groups.group {
+            put!(out, " shared:{group}");
+        }
+        if let Some(master) = groups.master {
+            put!(out, " master:{master}");
+            if let Some(from) = groups.from.filter(|from| *from != master) {
+                put!(out, " propagate_from:{from}");
+            }
+        }
+        if mount.is_unbindable() {
+            put!(out, " unbindable");
+        }
         put!(out, " - {} ", mount.superblock.kind.name);
         escaped(&mount.source, out)?;
         put!(out, " {}", access(mount.superblock.is_read_only()));

@@ -14,15 +14,21 @@ mod attributes;
 mod change;
 mod moving;
 pub mod namespace;
+mod peers;
 mod pivot;
+mod sharing;
+mod spread;
 mod table;
+mod unmount;
 
 pub use anonymous::{copy, dissolve, new};
 pub use attributes::{Change, change};
-pub use change::{bind_tree, check_expired, covers, mount, set_unbindable, uncover, unmount};
+pub use change::{bind_tree, mount};
 pub use moving::{Where, move_to};
 pub use namespace::Namespace;
 pub use pivot::pivot;
+pub use sharing::{Kind, Told, join_group, set_kind, told};
+pub use unmount::{check_expired, covers, uncover, unmount};
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -35,6 +41,7 @@ use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
 
+use self::peers::Peers;
 use self::table::Link;
 use super::dentry::{Dentry, DentryRef, Seen};
 use super::superblock::SuperBlock;
@@ -87,6 +94,8 @@ pub struct Mount {
     gone: AtomicBool,
     /// Which tree it is in: the number of a namespace, or `NOWHERE` or `HELD`. Changed under `MOUNTS`.
     tree: AtomicU64,
+    /// The group with which it shares what is mounted in it (`peers`), or `peers::NONE`. Changed under `MOUNTS`.
+    group: AtomicU32,
     /// Where it hangs; nothing for the root of a tree and for mounts without a place. Changed under `MOUNTS`.
     point: RcuArc<Point>,
 }
@@ -181,7 +190,7 @@ pub fn unique(id: u64) -> u64 {
     id.saturating_add(UNIQUE)
 }
 
-static MOUNTS: Mutex<(), level::Mounts> = Mutex::new((), &MOUNT);
+static MOUNTS: Mutex<Peers, level::Mounts> = Mutex::new(Peers::new(), &MOUNT);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 fn try_mount(
@@ -218,6 +227,7 @@ fn try_numbered(
         walk: AtomicU64::new(0),
         gone: AtomicBool::new(false),
         tree: AtomicU64::new(NOWHERE),
+        group: AtomicU32::new(peers::NONE),
         point: RcuArc::new(point),
     })?)
 }
@@ -240,6 +250,12 @@ pub fn world(superblock: Arc<SuperBlock>) -> Result<MountRef> {
     let mount = detached(superblock)?;
     mount.tree.store(namespace::first().number(), Relaxed);
     Ok(mount)
+}
+
+/// Panics unless the groups of mounts are whole; says how many there are.
+#[cfg(test)]
+pub fn check_groups() -> usize {
+    MOUNTS.lock().check()
 }
 
 /// The root of everything, kept for those who have no root of their own.
@@ -280,7 +296,7 @@ pub fn mount_root(superblock: Arc<SuperBlock>) -> Result<Path> {
     let first = namespace::first();
     mount.tree.store(first.number(), Relaxed);
     first.add(1);
-    table::enter(Link::try_new(mount)?, None);
+    table::enter(Link::try_new(mount)?, None, None);
     ROOT.swap(Some(try_arc(Root { path: path.clone(), rcu: RcuHead::new() })?));
     Ok(path)
 }

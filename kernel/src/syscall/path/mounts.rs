@@ -7,7 +7,7 @@ use super::{AT_FDCWD, At, PathText};
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
 use crate::fs::vfs::configuration::{self, CHANGED};
-use crate::fs::vfs::mount::{self, ATIME, KEPT, NO_ATIME, Namespace, Path, STRICT_ATIME, Where};
+use crate::fs::vfs::mount::{self, ATIME, KEPT, Kind, NO_ATIME, Namespace, Path, STRICT_ATIME, Where};
 use crate::fs::vfs::notify;
 use crate::fs::vfs::superblock::{self, Mounting};
 
@@ -60,7 +60,7 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
     } else if flags & BIND != 0 {
         mount::bind_tree(&resolve(source.bytes())?, point, flags & RECURSIVE != 0, within)?;
     } else if flags & PROPAGATION != 0 {
-        propagate(&point, flags)?;
+        set_kind(&point, flags)?;
     } else if flags & MOVE != 0 {
         mount::move_to(&resolve(source.bytes())?, Where::On(point), within)?;
     } else if no_kind {
@@ -113,21 +113,25 @@ fn resolve(source: &[u8]) -> Result<Path> {
     At::new(AT_FDCWD, source)?.resolve(source, true)
 }
 
-/// MS_PRIVATE and its kin. Nothing is ever shared, so nothing is a slave either, and MS_SHARED is refused.
-fn propagate(point: &Path, flags: u64) -> Result {
-    let kind = flags & !(RECURSIVE | SILENT);
-    if !matches!(kind, PRIVATE | SLAVE | UNBINDABLE) {
-        return Err(EINVAL);
+/// What MS_SHARED and its kin say, in mount(2) and mount_setattr(2): one of them.
+pub(super) fn kind_of(flag: u64) -> Result<Kind> {
+    match flag {
+        SHARED => Ok(Kind::Shared),
+        SLAVE => Ok(Kind::Slave),
+        PRIVATE => Ok(Kind::Private),
+        UNBINDABLE => Ok(Kind::Unbindable),
+        _ => Err(EINVAL),
     }
+}
+
+/// MS_SHARED and its kin.
+fn set_kind(point: &Path, flags: u64) -> Result {
+    let kind = kind_of(flags & !(RECURSIVE | SILENT))?;
     is_mounted(point)?;
     if !point.mount.is_attached() {
         return Err(EINVAL);
     }
-    // MS_SLAVE leaves unbindable what is.
-    if kind != SLAVE {
-        mount::set_unbindable(&point.mount, kind == UNBINDABLE, flags & RECURSIVE != 0);
-    }
-    Ok(())
+    mount::set_kind(&point.mount, kind, flags & RECURSIVE != 0)
 }
 
 /// pivot_root(2).

@@ -1,7 +1,7 @@
 //! mount_setattr(2).
 #![forbid(unsafe_code)]
 
-use super::mounts::check_may_mount;
+use super::mounts::{check_may_mount, kind_of};
 use super::openat2::check_rest;
 use super::{AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW, At, Target, meant};
 use crate::errno::*;
@@ -28,9 +28,6 @@ const FLAGS: [(u64, u32); 6] = [
     (0x80, mount::NO_DIR_ATIME),
     (0x20_0000, mount::NO_SYMFOLLOW),
 ];
-const UNBINDABLE: u64 = 1 << 17;
-const PRIVATE: u64 = 1 << 18;
-const SLAVE: u64 = 1 << 19;
 
 fn flags_of(attributes: u64) -> u32 {
     FLAGS.iter().filter(|(attribute, _)| attributes & attribute != 0).fold(0, |all, (_, flag)| all | flag)
@@ -68,18 +65,12 @@ fn refuse_map(set: u64, clear: u64, space: u64) -> Result {
 }
 
 fn change_of([set, clear, propagation, space]: [u64; 4]) -> Result<Change> {
-    // Nothing is ever shared, so nothing is a slave either, and MS_SHARED is refused. MS_SLAVE leaves unbindable what is.
-    let unbindable = match propagation {
-        0 | SLAVE => None,
-        UNBINDABLE => Some(true),
-        PRIVATE => Some(false),
-        _ => return Err(EINVAL),
-    };
+    let kind = if propagation == 0 { None } else { Some(kind_of(propagation)?) };
     let known = FLAGS.iter().fold(ATIME | IDMAP, |all, (attribute, _)| all | attribute);
     if (set | clear) & !known != 0 {
         return Err(EINVAL);
     }
-    let mut change = Change { set: flags_of(set), clear: flags_of(clear), unbindable };
+    let mut change = Change { set: flags_of(set), clear: flags_of(clear), kind };
     match (clear & ATIME, set & ATIME) {
         (0, 0) => {}
         (ATIME, when) => {

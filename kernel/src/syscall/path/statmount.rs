@@ -119,6 +119,7 @@ struct Told {
     point: u32,
     kind: u32,
     options: u32,
+    groups: mount::Told,
 }
 
 impl Told {
@@ -138,10 +139,11 @@ impl Told {
         Ok(at as u32)
     }
 
-    fn of(mount: &MountRef, asked: u64, root: &Path) -> Result<Told> {
+    fn of(mount: &MountRef, asked: u64, root: &Path, within: &Namespace) -> Result<Told> {
         let plain = SB_BASIC | MNT_BASIC | PROPAGATE_FROM | MNT_NS_ID;
+        let groups = mount::told(mount, within, root)?;
         let mut told =
-            Told { mask: asked & plain, texts: Vec::new(), root: 0, point: 0, kind: 0, options: 0 };
+            Told { mask: asked & plain, texts: Vec::new(), root: 0, point: 0, kind: 0, options: 0, groups };
         let superblock = &mount.superblock;
         told.kind =
             told.text(asked, FS_TYPE, |out| Ok(out.try_extend_from_slice(superblock.kind.name.as_bytes())?))?;
@@ -191,12 +193,18 @@ impl Told {
         s.u32(if_told(MNT_BASIC, mount.id) as u32);
         s.u32(if_told(MNT_BASIC, parent) as u32);
         s.u64(if_told(MNT_BASIC, attributes(mount)));
-        // MS_UNBINDABLE or MS_PRIVATE.
-        s.u64(if_told(MNT_BASIC, if mount.is_unbindable() { 1 << 17 } else { 1 << 18 }));
-        // Nothing is shared: no group, none above, and nothing that it comes from.
-        s.u64(0);
-        s.u64(0);
-        s.u64(0);
+        let groups = &self.groups;
+        let kinds = [
+            (mount.is_unbindable(), 1 << 17),
+            (groups.master.is_some(), 1 << 19),
+            (groups.group.is_some(), 1 << 20),
+        ];
+        let kinds = kinds.iter().filter(|(is, _)| *is).fold(0, |all, (_, kind)| all | kind);
+        // MS_PRIVATE.
+        s.u64(if_told(MNT_BASIC, if kinds == 0 { 1 << 18 } else { kinds }));
+        s.u64(if_told(MNT_BASIC, groups.group.unwrap_or(0).into()));
+        s.u64(if_told(MNT_BASIC, groups.master.unwrap_or(0).into()));
+        s.u64(if_told(PROPAGATE_FROM, groups.from.unwrap_or(0).into()));
         s.u32(self.root);
         s.u32(self.point);
         s.u64(if_told(MNT_NS_ID, within.number()));
@@ -212,7 +220,7 @@ pub fn sys_statmount(request: usize, buffer: usize, size: usize, flags: u32) -> 
     let (told, fields) = within(&request, EPERM, |within, root| {
         let mount = mount::of_unique(request.mount, within).ok_or(ENOENT)?;
         check_seen(&mount, root)?;
-        let told = Told::of(&mount, request.parameter, root)?;
+        let told = Told::of(&mount, request.parameter, root, within)?;
         let fields = told.fields(&mount, within);
         Ok((told, fields))
     })?;

@@ -101,9 +101,9 @@ pub fn sys_move_mount(from_dir: i32, from: usize, to_dir: i32, to: usize, flags:
     }
     let from = place(from_dir, from, flags & F_SYMLINKS != 0, flags & F_EMPTY_PATH != 0)?;
     let to = place(to_dir, to, flags & T_SYMLINKS != 0, flags & T_EMPTY_PATH != 0)?;
-    // A group of mounts that share is joined by one that does not; nothing is ever shared, so there is none to join.
     if flags & SET_GROUP != 0 {
-        return Err(EINVAL);
+        mount::join_group(&from.ok_or(EINVAL)?, &to.ok_or(EINVAL)?)?;
+        return Ok(0);
     }
     let context = caller::context();
     let (from, to) = (from.ok_or(EINVAL)?, mount::top(to.ok_or(EINVAL)?));

@@ -95,7 +95,7 @@ sets! {
     MOVE_MOUNT "flags of move_mount" choose { }
     flags {
         MOVE_MOUNT_F_SYMLINKS = 1, MOVE_MOUNT_F_AUTOMOUNTS = 2 hint, MOVE_MOUNT_F_EMPTY_PATH = 4, MOVE_MOUNT_T_SYMLINKS = 0x10,
-        MOVE_MOUNT_T_AUTOMOUNTS = 0x20 hint, MOVE_MOUNT_T_EMPTY_PATH = 0x40, MOVE_MOUNT_SET_GROUP = 0x100 refused "EINVAL", MOVE_MOUNT_BENEATH = 0x200
+        MOVE_MOUNT_T_AUTOMOUNTS = 0x20 hint, MOVE_MOUNT_T_EMPTY_PATH = 0x40, MOVE_MOUNT_SET_GROUP = 0x100, MOVE_MOUNT_BENEATH = 0x200
     }
     FSOPEN "flags of fsopen" choose { } flags { FSOPEN_CLOEXEC = 1 }
     FSCONFIG "commands of fsconfig" choose {
@@ -111,7 +111,7 @@ sets! {
     FSPICK "flags of fspick" choose { }
     flags { FSPICK_CLOEXEC = 1, FSPICK_SYMLINK_NOFOLLOW = 2, FSPICK_NO_AUTOMOUNT = 4 hint, FSPICK_EMPTY_PATH = 8 }
     PROPAGATION "propagation of a mount" choose { }
-    flags { MS_UNBINDABLE = 0x20000, MS_PRIVATE = 0x40000, MS_SLAVE = 0x80000, MS_SHARED = 0x100000 refused "EINVAL" }
+    flags { MS_UNBINDABLE = 0x20000, MS_PRIVATE = 0x40000, MS_SLAVE = 0x80000, MS_SHARED = 0x100000 }
     RENAME "flags of renameat2" choose { } flags { RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT }
     XATTR "flags of setxattr" choose { } flags { XATTR_CREATE = 1, XATTR_REPLACE = 2 }
     FADVISE "advice" choose {
@@ -140,7 +140,7 @@ sets! {
         MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_SYNCHRONOUS = 16, MS_REMOUNT = 32, MS_MANDLOCK = 64 hint,
         MS_DIRSYNC = 128 hint, MS_NOSYMFOLLOW = 256, MS_NOATIME = 1024, MS_NODIRATIME = 2048,
         MS_BIND = 4096, MS_MOVE = 8192, MS_REC = 16384, MS_SILENT = 32768 hint,
-        MS_UNBINDABLE = 0x20000, MS_PRIVATE = 0x40000 hint, MS_SLAVE = 0x80000 hint, MS_SHARED = 0x10_0000 refused "EINVAL",
+        MS_UNBINDABLE = 0x20000, MS_PRIVATE = 0x40000, MS_SLAVE = 0x80000, MS_SHARED = 0x10_0000,
         MS_RELATIME = 0x20_0000, MS_STRICTATIME = 0x100_0000, MS_LAZYTIME = 0x200_0000 hint,
         MS_POSIXACL = 0x1_0000 hint, MS_KERNMOUNT = 0x40_0000 hint, MS_I_VERSION = 0x80_0000 hint, BIT_9 = 0x200 hint, BIT_26 = 0x400_0000 hint,
         BIT_27 = 0x800_0000 hint

@@ -11,8 +11,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sync::{TryVec, try_arc};
 
-use super::change::{bears, below_or, copy_tree, forget, hang, links_of, list_tree, mount_point, take_off};
+use super::change::{below_or, copy_as_peers, forget, hang, links_of, list_bound, mount_point, take_off};
+use super::peers::Peers;
 use super::table::{self, Held};
+use super::unmount::bears;
 use super::{HELD, MOUNTS, Mount, MountRef, Namespace, Path, try_mount};
 use crate::errno::{EINVAL, Result};
 use crate::fs::vfs::dentry::DentryRef;
@@ -30,7 +32,7 @@ fn path_of(mount: &Mount, shared: MountRef) -> Path {
 pub fn new(superblock: Arc<SuperBlock>, root: DentryRef, source: &[u8], flags: u32) -> Result<Path> {
     let mount = try_arc(try_mount(superblock, root, source, flags, None)?)?;
     let _lock = MOUNTS.lock();
-    enter(&[mount])
+    enter(&[(mount, 0)])
 }
 
 /// A copy of what lies at `from`; with `below` also of what is mounted below it, but for what must not be bound. `dissolve` ends it. May sleep.
@@ -38,35 +40,30 @@ pub fn new(superblock: Arc<SuperBlock>, root: DentryRef, source: &[u8], flags: u
 /// # Errors
 /// EINVAL: it must not be bound, or is not in the namespace. EINTR: a fatal signal came. ENOMEM.
 pub fn copy(from: &Path, below: bool, within: &Namespace) -> Result<Path> {
-    let _lock = MOUNTS.lock();
+    let mut peers = MOUNTS.lock();
     if from.mount.is_unbindable() || !from.mount.is_in(within) {
         return Err(EINVAL);
     }
-    if !below {
-        let (superblock, flags) = (from.mount.superblock.clone(), from.mount.flags());
-        let mount = try_mount(superblock, from.dentry.clone(), &from.mount.source, flags, None)?;
-        return enter(&[try_arc(mount)?]);
-    }
     let mut copies = Vec::new();
-    let list = list_tree(from, false)?;
-    let entered = copy_tree(from, &list, None, &mut copies).and_then(|()| enter(&copies));
+    let list = list_bound(from, below)?;
+    let entered = copy_as_peers(&mut peers, from, &list, None, &mut copies).and_then(|()| enter(&copies));
     if entered.is_err() {
-        copies.iter().for_each(|copy| forget(copy));
+        copies.iter().for_each(|(copy, _)| forget(&mut peers, copy));
     }
     entered
 }
 
 /// Makes a tree of mounts that are in none, the root first.
-fn enter(mounts: &[Held]) -> Result<Path> {
-    let links = links_of(mounts)?;
-    let root = mounts.first().ok_or(EINVAL)?;
+fn enter(mounts: &[(Held, usize)]) -> Result<Path> {
+    let links = links_of(mounts.iter().map(|(mount, _)| mount))?;
+    let (root, _) = mounts.first().ok_or(EINVAL)?;
     let own = path_of(root, root.share());
-    for (mount, link) in mounts.iter().zip(links) {
+    for ((mount, _), link) in mounts.iter().zip(links) {
         match mount_point(mount) {
-            Some(point) => hang(link, &point, None),
+            Some(point) => hang(link, &point, None, None),
             None => {
                 mount.tree.store(HELD, Relaxed);
-                table::enter(link, Some(&own));
+                table::enter(link, Some(&own), None);
             }
         }
         schedule_if_needed();
@@ -76,14 +73,14 @@ fn enter(mounts: &[Held]) -> Result<Path> {
 
 /// Ends the tree with that root, if it is still one. Each mount goes from the one that it hangs on, though they be used. May sleep.
 pub fn dissolve(root: &MountRef) {
-    let _lock = MOUNTS.lock();
+    let mut peers = MOUNTS.lock();
     if root.is_anonymous_root() {
-        clear(root);
+        clear(&mut peers, root);
     }
 }
 
 /// Takes a tree apart whose root hangs nowhere. With `MOUNTS`.
-pub(super) fn clear(root: &MountRef) {
+pub(super) fn clear(peers: &mut Peers, root: &MountRef) {
     // Without memory for a list of all those go first that bear no others.
     while bears(root) {
         let (mut one, mut more, mut all) = (None, Vec::new(), true);
@@ -101,11 +98,11 @@ pub(super) fn clear(root: &MountRef) {
         });
         for mount in one.into_iter().chain(more) {
             if all || !bears(&mount) {
-                take_off(&mount, None);
+                take_off(peers, &mount, None);
             }
             schedule_if_needed();
         }
     }
     table::leave(root, &path_of(root, root.clone()));
-    forget(root);
+    forget(peers, root);
 }

@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
 
 use alloc::vec::Vec;
 use sync::TryVec;
 
 use super::change::below_or;
+use super::sharing::{Kind, set_kinds};
 use super::{MOUNTS, Mount, MountRef, Namespace, Path, READ_ONLY};
 use crate::errno::{EBUSY, EINTR, EINVAL, Result};
 use crate::sched::{give_way, schedule_if_needed};
@@ -17,8 +17,8 @@ pub struct Change {
     /// Flags that it has from now on, and those that it has not unless they are among the former.
     pub set: u32,
     pub clear: u32,
-    /// It can be bound elsewhere, or not.
-    pub unbindable: Option<bool>,
+    /// How it shares what is mounted in it.
+    pub kind: Option<Kind>,
 }
 
 impl Change {
@@ -39,7 +39,7 @@ pub fn change(
     within: &Namespace,
     writers: impl FnOnce(&[MountRef]) -> bool,
 ) -> Result {
-    let _lock = MOUNTS.lock();
+    let mut peers = MOUNTS.lock();
     let upper: &Mount = &path.mount;
     if !ptr::eq(&*upper.root, &*path.dentry) || !(upper.is_in(within) || upper.is_anonymous_root()) {
         return Err(EINVAL);
@@ -65,13 +65,15 @@ pub fn change(
         set_all(&closed, |flags| flags & !READ_ONLY);
         return Err(EBUSY);
     }
-    set_all(&all, |flags| change.of(flags));
-    if let Some(unbindable) = change.unbindable {
-        for mount in &all {
-            mount.unbindable.store(unbindable, Relaxed);
-            schedule_if_needed();
+    // The last that can fail.
+    if let Some(kind) = change.kind {
+        let made = set_kinds(&mut peers, &all, kind);
+        if made.is_err() {
+            set_all(&closed, |flags| flags & !READ_ONLY);
+            return made;
         }
     }
+    set_all(&all, |flags| change.of(flags));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What mount(2) and umount2(2) do to the tree of mounts, but for moving (`moving`). All of it under `MOUNTS`.
+//! What mount(2) adds to the tree of mounts, and what all that change the tree have in common. All of it under `MOUNTS`.
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
@@ -9,11 +9,13 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::rcu::RcuRead;
 use sync::{TryVec, try_arc};
 
+use super::peers::Peers;
+use super::spread::Spread;
 use super::table::{self, Held, Link};
-use super::{HELD, MARKED, MOUNTS, Mount, NOWHERE, Namespace, Path, SEEN, find_mount, namespace, try_mount};
+use super::{HELD, MOUNTS, Mount, MountRef, NOWHERE, Namespace, Path, try_mount};
 use crate::account::limits;
-use crate::errno::{EAGAIN, EBUSY, EINTR, EINVAL, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ESTALE, Result};
-use crate::fs::vfs::dentry::{Dentry, DentryRef};
+use crate::errno::{EINTR, EINVAL, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ESTALE, Result};
+use crate::fs::vfs::dentry::DentryRef;
 use crate::fs::vfs::lookup;
 use crate::fs::vfs::superblock::SuperBlock;
 use crate::sched::{give_way, schedule_if_needed};
@@ -53,10 +55,10 @@ pub(super) fn check_room(point: &Path, more: usize, within: &Namespace) -> Resul
     if all > limits::MOUNTS.get() { Err(ENOSPC) } else { Ok(()) }
 }
 
-/// Mounts `root`, a dentry of `superblock`, on `point`.
+/// Mounts `root`, a dentry of `superblock`, on `point`, and where that is shared wherever it is passed on to.
 ///
 /// # Errors
-/// ENOTDIR: one is a directory and the other is not. ENOENT: the point is removed. ENOMEM, and those of `check_room`.
+/// ENOTDIR: one is a directory and the other is not. ENOENT: the point is removed. EINTR: a fatal signal came. ENOMEM, and those of `check_room`.
 pub fn mount(
     superblock: Arc<SuperBlock>,
     root: DentryRef,
@@ -65,29 +67,67 @@ pub fn mount(
     point: Path,
     within: &Namespace,
 ) -> Result<()> {
+    attach(root.clone(), point, within, |_, point, made| {
+        let mount = try_mount(superblock, root, source, flags, Some(point.clone()))?;
+        Ok(made.try_push((try_arc(mount)?, 0))?)
+    })
+}
+
+/// Puts a tree at `point`, which `make` makes: its root, which is `root` and hangs at the place that `make` is given, first, each with the place in the list of the one it hangs on.
+fn attach(
+    root: DentryRef,
+    point: Path,
+    within: &Namespace,
+    make: impl FnOnce(&mut Peers, &Path, &mut Vec<(Held, usize)>) -> Result,
+) -> Result {
     if root.inode.is_dir() != point.dentry.inode.is_dir() {
         return Err(check_bears(&point.mount, within).err().unwrap_or(ENOTDIR));
     }
     let point = hold_point(point)?;
-    let _lock = MOUNTS.lock();
-    let entered = check_room(&point, 1, within)
-        .and_then(|()| try_mount(superblock, root, source, flags, Some(point.clone())))
-        .and_then(|mount| Link::try_new(try_arc(mount)?));
-    let entered = entered.map(|link| hang(link, &point, Some(within)));
-    if entered.is_err() {
-        point.dentry.drop_mount();
+    let mut peers = MOUNTS.lock();
+    let mut tree = Vec::new();
+    let prepared = make(&mut peers, &point, &mut tree)
+        .and_then(|()| check_room(&point, tree.len(), within))
+        .and_then(|()| links_of(tree.iter().map(|(mount, _)| mount)))
+        .and_then(|links| Ok((links, Spread::prepare(&mut peers, &point, || shared_of(&tree))?)));
+    match prepared {
+        Ok((links, spread)) => {
+            // The first comes last, and with it all at once.
+            for ((mount, _), link) in tree.iter().zip(links).rev() {
+                if let Some(point) = mount_point(mount) {
+                    hang(link, &point, Some(within), None);
+                }
+                schedule_if_needed();
+            }
+            spread.hang();
+            Ok(())
+        }
+        Err(error) => {
+            if tree.is_empty() {
+                point.dentry.drop_mount();
+            }
+            // The first, if there is one, lets go of the point.
+            tree.iter().for_each(|(mount, _)| forget(&mut peers, mount));
+            Err(error)
+        }
     }
-    entered
 }
 
-/// The mount of `link` is in the namespace from now on, or in a tree that a descriptor holds, on `point`.
-pub(super) fn hang(link: Arc<Link>, point: &Path, within: Option<&Namespace>) {
+/// The mounts of a tree as others may have them.
+fn shared_of(tree: &[(Held, usize)]) -> Result<Vec<Part>> {
+    let mut list = Vec::new();
+    list.try_extend(tree.iter().map(|(mount, on)| (mount.share(), *on)))?;
+    Ok(list)
+}
+
+/// The mount of `link` is in the namespace from now on, or in a tree that a descriptor holds, on `point`; if another hangs there, which is named, behind that.
+pub(super) fn hang(link: Arc<Link>, point: &Path, within: Option<&Namespace>, other: Option<&Mount>) {
     link.mount().tree.store(within.map_or(HELD, Namespace::number), Relaxed);
     if let Some(within) = within {
         within.add(1);
     }
     point.mount.hanging.fetch_add(1, Relaxed);
-    table::enter(link, Some(point));
+    table::enter(link, Some(point), other);
 }
 
 /// Does `lower` lie in the mount below `upper`, or is it that?
@@ -104,7 +144,8 @@ pub(super) fn is_inside(lower: &DentryRef, upper: &DentryRef) -> bool {
     }
 }
 
-/// MS_BIND: what lies at `from` is at `point` too; with `below` also what is mounted below it, but for what must not be bound.
+/// MS_BIND: what lies at `from` is at `point` too; with `below` also what is mounted below it, but for what must not be bound. What is bound is a peer of what is shared, and a slave as
+/// that is one.
 ///
 /// # Errors
 /// EINVAL: it must not be bound, or is not in the namespace. EINTR: a fatal signal came. Those of `mount`.
@@ -112,41 +153,38 @@ pub fn bind_tree(from: &Path, point: Path, below: bool, within: &Namespace) -> R
     if from.mount.is_unbindable() || !from.mount.is_in(within) {
         return Err(EINVAL);
     }
-    let superblock = from.mount.superblock.clone();
-    if !below {
-        return mount(superblock, from.dentry.clone(), &from.mount.source, from.mount.flags(), point, within);
-    }
-    if from.dentry.inode.is_dir() != point.dentry.inode.is_dir() {
-        return Err(check_bears(&point.mount, within).err().unwrap_or(ENOTDIR));
-    }
-    let point = hold_point(point)?;
-    let _lock = MOUNTS.lock();
-    let mut copies = Vec::new();
-    let entered = list_tree(from, false)
-        .and_then(|list| copy_tree(from, &list, Some(&point), &mut copies))
-        .and_then(|()| check_room(&point, copies.len(), within))
-        .and_then(|()| links_of(&copies));
-    match entered {
-        Ok(links) => {
-            // The first comes last, and with it all at once.
-            for (copy, link) in copies.iter().zip(links).rev() {
-                if let Some(point) = mount_point(copy) {
-                    hang(link, &point, Some(within));
-                }
-                schedule_if_needed();
-            }
-            Ok(())
-        }
-        Err(error) => {
-            // The first copy is to hang at `point`, which is held also where there is no copy yet.
-            point.dentry.drop_mount();
-            copies.iter().skip(1).for_each(|copy| forget(copy));
-            Err(error)
-        }
-    }
+    attach(from.dentry.clone(), point, within, |peers, point, made| {
+        copy_as_peers(peers, from, &list_bound(from, below)?, Some(point), made)
+    })
 }
 
-pub(super) fn links_of(mounts: &[Held]) -> Result<Vec<Arc<Link>>> {
+/// What MS_BIND and open_tree(2) copy: what lies at `from`, and with `below` what is mounted below it, but for what must not be bound.
+pub(super) fn list_bound(from: &Path, below: bool) -> Result<Vec<Part>> {
+    if below {
+        return list_tree(from, false);
+    }
+    let mut list = Vec::new();
+    list.try_push((from.mount.clone(), 0))?;
+    Ok(list)
+}
+
+/// As `copy_tree`; each copy is of the group of what it is a copy of.
+pub(super) fn copy_as_peers(
+    peers: &mut Peers,
+    from: &Path,
+    list: &[Part],
+    point: Option<&Path>,
+    copies: &mut Vec<(Held, usize)>,
+) -> Result {
+    copy_tree(from, list, point, copies)?;
+    for ((copy, _), (mount, _)) in copies.iter().zip(list) {
+        peers.join(&copy.share(), mount)?;
+        schedule_if_needed();
+    }
+    Ok(())
+}
+
+pub(super) fn links_of<'m>(mounts: impl Iterator<Item = &'m Held>) -> Result<Vec<Arc<Link>>> {
     let mut links = Vec::new();
     for mount in mounts {
         links.try_push(Link::try_new(mount.clone())?)?;
@@ -162,7 +200,7 @@ pub(super) fn mount_point(mount: &Mount) -> Option<Path> {
 }
 
 /// The mount is taken out of the namespace, or of a tree that ends, and hangs nowhere from now on.
-pub(super) fn take_off(mount: &Mount, within: Option<&Namespace>) {
+pub(super) fn take_off(peers: &mut Peers, mount: &Mount, within: Option<&Namespace>) {
     if let Some(within) = within {
         within.take();
     }
@@ -170,11 +208,12 @@ pub(super) fn take_off(mount: &Mount, within: Option<&Namespace>) {
         table::leave(mount, &point);
         point.mount.hanging.fetch_sub(1, Relaxed);
     }
-    forget(mount);
+    forget(peers, mount);
 }
 
-/// The mount, which is not in the tree, hangs nowhere from now on.
-pub(super) fn forget(mount: &Mount) {
+/// The mount, which is not in the tree, hangs nowhere from now on, and is of no group.
+pub(super) fn forget(peers: &mut Peers, mount: &Mount) {
+    peers.leave(mount);
     if let Some(point) = mount_point(mount) {
         point.dentry.drop_mount();
     }
@@ -183,15 +222,17 @@ pub(super) fn forget(mount: &Mount) {
     mount.point.swap(None);
 }
 
+/// A mount of a tree, and the place in the tree's list of the one it hangs on.
+pub(super) type Part = (MountRef, usize);
+
 /// What `copy_tree` copies: `from`'s mount, then those that hang below it, each with the place in the list of the one it hangs on; with `unbindable` also what must not be bound. In the
 /// order in which Linux goes through a tree, which /proc/mounts shows: a mount, then what hangs on it, each with all below it.
-pub(super) fn list_tree(from: &Path, unbindable: bool) -> Result<Vec<(Held, usize)>> {
+pub(super) fn list_tree(from: &Path, unbindable: bool) -> Result<Vec<Part>> {
     let mut all = Vec::new();
-    table::for_each(|mount, _| Ok(all.try_push(mount.clone())?))?;
+    table::for_each(|mount, _| Ok(all.try_push(mount.share())?))?;
     sort::by_key(&mut all, |mount| mount.id);
-    let first = all.iter().find(|m| ptr::eq::<Mount>(&****m, &*from.mount)).ok_or(EINVAL)?;
     let (mut list, mut left) = (Vec::new(), Vec::new());
-    left.try_push((first.clone(), 0))?;
+    left.try_push((from.mount.clone(), 0))?;
     while let Some((upper, on)) = left.pop() {
         let at = list.len();
         for mount in all.iter().rev() {
@@ -199,7 +240,7 @@ pub(super) fn list_tree(from: &Path, unbindable: bool) -> Result<Vec<(Held, usiz
                 return Err(EINTR);
             }
             let place = mount.point(&sync::rcu::read()).cloned();
-            let Some(place) = place.filter(|place| ptr::eq(&*place.mount, &**upper)) else { continue };
+            let Some(place) = place.filter(|place| ptr::eq(&*place.mount, &*upper)) else { continue };
             if (unbindable || !mount.is_unbindable()) && (at != 0 || is_inside(&place.dentry, &from.dentry)) {
                 left.try_push((mount.clone(), at))?;
             }
@@ -209,18 +250,19 @@ pub(super) fn list_tree(from: &Path, unbindable: bool) -> Result<Vec<(Held, usiz
     Ok(list)
 }
 
-/// Copies what lies at `from` and the mounts below it, which `list` has. The first is the copy of `from`, at `point`, if there is one.
+/// Copies what lies at `from` and the mounts below it, which `list` has. The first is the copy of `from`, at `point`, if there is one. The copies are private. Those that were made
+/// when it failed are in the list.
 pub(super) fn copy_tree(
     from: &Path,
-    list: &[(Held, usize)],
+    list: &[Part],
     point: Option<&Path>,
-    copies: &mut Vec<Held>,
+    copies: &mut Vec<(Held, usize)>,
 ) -> Result {
     for (mount, on) in list {
         let (superblock, source, flags) = (mount.superblock.clone(), &mount.source, mount.flags());
-        let Some(upper) = copies.get(*on).map(|upper| upper.share()) else {
+        let Some(upper) = copies.get(*on).map(|(upper, _)| upper.share()) else {
             let first = try_mount(superblock, from.dentry.clone(), source, flags, point.cloned())?;
-            copies.try_push(try_arc(first)?)?;
+            copies.try_push((try_arc(first)?, 0))?;
             continue;
         };
         let Some(place) = mount.point(&sync::rcu::read()).map(|place| place.dentry.clone()) else { continue };
@@ -230,7 +272,7 @@ pub(super) fn copy_tree(
         let entered =
             try_mount(superblock, mount.root.clone(), source, flags, Some(point)).and_then(|copy| {
                 copy.unbindable.store(mount.is_unbindable(), Relaxed);
-                Ok(copies.try_push(try_arc(copy)?)?)
+                Ok(copies.try_push((try_arc(copy)?, *on))?)
             });
         if entered.is_err() {
             place.drop_mount();
@@ -238,19 +280,6 @@ pub(super) fn copy_tree(
         entered?;
     }
     Ok(())
-}
-
-/// Makes a mount one that cannot be bound elsewhere, or one that can; with `below` those that hang on it too.
-pub fn set_unbindable(mount: &Mount, to: bool, below: bool) {
-    let _lock = MOUNTS.lock();
-    mount.unbindable.store(to, Relaxed);
-    if below {
-        // It fails only where the closure does.
-        let _ = below_or(mount, |below| {
-            below.unbindable.store(to, Relaxed);
-            Ok(())
-        });
-    }
 }
 
 /// Calls `f` for a mount and each that hangs below it. `MOUNTS` is held. Each that a climb comes by notes what was found, so that none is climbed from twice.
@@ -280,93 +309,4 @@ pub(super) fn below_or(upper: &Mount, mut f: impl FnMut(&Held) -> Result) -> Res
         is
     };
     table::for_each(|mount, read| if is_below(mount, read) { f(mount) } else { Ok(()) })
-}
-
-/// Does another hang on it?
-pub(super) fn bears(mount: &Mount) -> bool {
-    mount.hanging.load(Relaxed) != 0
-}
-
-/// MNT_EXPIRE: may the mount be taken off, because nobody has used it since the last call for it?
-///
-/// # Errors
-/// EBUSY: it bears others, or `busy` says so. EAGAIN: from now on it is looked whether anybody does.
-pub fn check_expired(mount: &Mount, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
-    if bears(mount) || busy(mount) {
-        return Err(EBUSY);
-    }
-    if mount.expiry.swap(MARKED, Relaxed) == SEEN { Ok(()) } else { Err(EAGAIN) }
-}
-
-/// Takes a mount off; with `detach` also those that hang below it, each from the one it hangs on, though they be used.
-///
-/// # Errors
-/// EINVAL: `path` is not the root of a mount of the namespace that hangs somewhere. EBUSY, not with `detach`: it bears others or `busy` says so.
-pub fn unmount(
-    path: &Path,
-    detach: bool,
-    within: &Namespace,
-    busy: impl FnOnce(&Mount) -> bool,
-) -> Result<()> {
-    let _lock = MOUNTS.lock();
-    let mount: &Mount = &path.mount;
-    let hangs = mount.is_in(within) && mount.point(&sync::rcu::read()).is_some();
-    if !ptr::eq(&*mount.root, &*path.dentry) || !hangs {
-        return Err(EINVAL);
-    }
-    if !detach && (bears(mount) || busy(mount)) {
-        return Err(EBUSY);
-    }
-    if !detach {
-        take_off(mount, Some(within));
-        return Ok(());
-    }
-    take_off_all(mount, Some(within))
-}
-
-/// Is any mount of the namespace on `dentry`, in whatever mount? Gives way.
-pub fn covers(dentry: &Dentry, within: &Namespace) -> bool {
-    find_mount(|mount| {
-        let read = sync::rcu::read();
-        mount.is_in(within) && mount.point(&read).is_some_and(|point| ptr::eq(&*point.dentry, dentry))
-    })
-    .is_some()
-}
-
-/// What is mounted on `dentry` is taken off, with all that hangs below it, though it be used: a name that is removed is no place for mounts of other namespaces. May sleep.
-///
-/// # Errors
-/// EBUSY: a mount of the caller's namespace is there. ENOMEM.
-pub fn uncover(dentry: &Dentry, within: &Namespace) -> Result {
-    let _lock = MOUNTS.lock();
-    let is_here = |mount: &Mount| {
-        let read = sync::rcu::read();
-        mount.point(&read).is_some_and(|point| ptr::eq(&*point.dentry, dentry))
-    };
-    while let Some(mount) = find_mount(is_here) {
-        if mount.is_in(within) {
-            return Err(EBUSY);
-        }
-        let space = namespace::of_number(mount.tree.load(Relaxed));
-        take_off_all(&mount, space.as_deref())?;
-    }
-    Ok(())
-}
-
-/// Takes a mount off, with those that hang below it, each from the one it hangs on. With `MOUNTS`.
-///
-/// # Errors
-/// ENOMEM.
-fn take_off_all(mount: &Mount, within: Option<&Namespace>) -> Result {
-    let mut gone: Vec<Held> = Vec::new();
-    below_or(mount, |below| Ok(gone.try_push(below.clone())?))?;
-    // With it none of the others can be come to.
-    take_off(mount, within);
-    for below in gone {
-        if !ptr::eq::<Mount>(&**below, mount) {
-            take_off(&below, within);
-        }
-        schedule_if_needed();
-    }
-    Ok(())
 }

@@ -12,8 +12,11 @@ use core::sync::atomic::Ordering::Relaxed;
 use sync::rcu::RcuHead;
 use sync::{TryVec, try_arc};
 
-use super::change::{bears, below_or, check_bears, check_room, hold_point, mount_point};
+use super::change::{below_or, check_bears, check_room, hold_point, list_tree, mount_point};
+use super::peers::Peers;
+use super::spread::Spread;
 use super::table::{self, Held, Link};
+use super::unmount::bears;
 use super::{MOUNTS, Mount, MountRef, Namespace, Path, Point};
 use crate::errno::{EINVAL, ELOOP, ENOENT, Result};
 use crate::sched::schedule_if_needed;
@@ -36,6 +39,7 @@ struct Move {
     /// The mounts of the tree that is no more held by a descriptor.
     joins: Vec<Held>,
     upper: Option<Upper>,
+    spread: Spread,
 }
 
 /// The mount that comes to hang on the root of the one that is moved beneath it.
@@ -50,7 +54,7 @@ struct Upper {
 /// is so no more then. May sleep.
 ///
 /// # Errors
-/// EINVAL: `from` is neither that nor the root of a mount of the namespace that hangs somewhere, or one is a directory and the other is not, or nothing can be beneath that mount. ELOOP: the
+/// EINVAL: `from` is neither that nor the root of a mount of the namespace that hangs somewhere, or one is a directory and the other is not, or nothing can be beneath that mount; or it hangs in a shared mount, or the place lies in one and something of the tree must not be bound. ELOOP: the
 /// place lies in what is moved. ENOENT: one is removed, or the place's mount is in no tree. ENOSPC, ENOMEM.
 pub fn move_to(from: &Path, to: Where<'_>, within: &Namespace) -> Result {
     let (point, beneath) = match to {
@@ -58,9 +62,9 @@ pub fn move_to(from: &Path, to: Where<'_>, within: &Namespace) -> Result {
         Where::Beneath(over, root) => (mount_point(&over.mount).ok_or(EINVAL)?, Some((over, root))),
     };
     let point = hold_point(point)?;
-    let _lock = MOUNTS.lock();
+    let mut peers = MOUNTS.lock();
     let beneath = beneath.as_ref().map(|(over, root)| (over, *root));
-    match prepare_move(from, &point, beneath, within) {
+    match prepare_move(&mut peers, from, &point, beneath, within) {
         Ok(prepared) => {
             prepared.make(&from.mount, within);
             Ok(())
@@ -73,17 +77,22 @@ pub fn move_to(from: &Path, to: Where<'_>, within: &Namespace) -> Result {
 }
 
 fn prepare_move(
+    peers: &mut Peers,
     from: &Path,
     point: &Path,
     beneath: Option<(&Path, &Path)>,
     within: &Namespace,
 ) -> Result<Move> {
     let over = beneath.map_or(point, |(over, _)| over);
-    check_move(from, over, within)?;
+    check_move(peers, from, over, within)?;
     if let Some((over, root)) = beneath {
-        check_beneath(from, over, point, root)?;
+        check_beneath(peers, from, over, point, root)?;
     }
     let mount: &Mount = &from.mount;
+    let is_shared = peers.is_shared(&point.mount);
+    if is_shared && bears_unbindable(mount)? {
+        return Err(EINVAL);
+    }
     if ptr::eq(&*point.mount, mount) || point.mount.hangs_below(mount, &sync::rcu::read()) {
         return Err(ELOOP);
     }
@@ -107,33 +116,49 @@ fn prepare_move(
         None => None,
         Some((over, _)) => {
             let held = table::held(&over.mount, point, &sync::rcu::read()).ok_or(EINVAL)?;
-            Some(Upper { link: Link::try_new(held.clone())?, held, point: place(&own)?, to: own })
+            Some(Upper { link: Link::try_new(held.clone())?, held, point: place(&own)?, to: own.clone() })
         }
     };
-    let made =
-        Move { link: Link::try_new(held)?, from: old, to: point.clone(), point: place(point)?, joins, upper };
+    let (link, point_there) = (Link::try_new(held)?, place(point)?);
+    let spread = Spread::prepare(peers, point, || list_tree(&own, true))?;
     // The last that can fail.
-    if made.upper.is_some() {
-        mount.root.add_mount()?;
+    if upper.is_some()
+        && let Err(error) = mount.root.add_mount()
+    {
+        spread.undo(peers);
+        return Err(error);
     }
-    Ok(made)
+    Ok(Move { link, from: old, to: point.clone(), point: point_there, joins, upper, spread })
+}
+
+/// Is anything in the tree that must not be bound, and so not be copied?
+fn bears_unbindable(mount: &Mount) -> Result<bool> {
+    let mut any = mount.is_unbindable();
+    if bears(mount) {
+        below_or(mount, |below| {
+            any |= below.is_unbindable();
+            Ok(())
+        })?;
+    }
+    Ok(any)
 }
 
 /// May what is mounted at `from` be moved to `point`?
-fn check_move(from: &Path, point: &Path, within: &Namespace) -> Result {
+fn check_move(peers: &Peers, from: &Path, point: &Path, within: &Namespace) -> Result {
     let mount: &Mount = &from.mount;
     check_bears(&point.mount, within)?;
-    let hangs = mount.is_in(within) && mount.point(&sync::rcu::read()).is_some();
+    let above = mount_point(mount).filter(|_| mount.is_in(within));
+    // What is taken out of a shared one would have to be taken off elsewhere.
+    let can_go = match above {
+        Some(above) => !peers.is_shared(&above.mount),
+        None => mount.is_anonymous_root(),
+    };
     let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
-    if (hangs || mount.is_anonymous_root()) && same && ptr::eq(&*mount.root, &*from.dentry) {
-        Ok(())
-    } else {
-        Err(EINVAL)
-    }
+    if can_go && same && ptr::eq(&*mount.root, &*from.dentry) { Ok(()) } else { Err(EINVAL) }
 }
 
 /// May `from` come beneath the mount whose root is `over`, which hangs at `point`?
-fn check_beneath(from: &Path, over: &Path, point: &Path, root: &Path) -> Result {
+fn check_beneath(peers: &Peers, from: &Path, over: &Path, point: &Path, root: &Path) -> Result {
     let read = sync::rcu::read();
     let top: &Mount = &over.mount;
     let mount: &Mount = &from.mount;
@@ -146,14 +171,21 @@ fn check_beneath(from: &Path, over: &Path, point: &Path, root: &Path) -> Result 
     let is_top = ptr::eq(top, &*root.mount);
     let on_root = point.mount.point(&read).is_none();
     let below = mount.point(&read).is_some() && (ptr::eq(mount, top) || mount.hangs_below(top, &read));
-    if covered || is_top || on_root || below { Err(EINVAL) } else { Ok(()) }
+    // What is passed on from the place would come over what it is to be beneath.
+    let comes_over =
+        |mount: &Mount| ptr::eq(&*mount.root, &*point.dentry) && peers.passes_on(&point.mount, mount);
+    if covered || is_top || on_root || below || comes_over(top) || comes_over(mount) {
+        Err(EINVAL)
+    } else {
+        Ok(())
+    }
 }
 
 impl Move {
     /// Its place is held, and so is the root of `mount`, if another comes to hang there: a walk finds first that one at the place, and from one moment on `mount`, and
     /// on that the other.
     fn make(self, mount: &MountRef, within: &Namespace) {
-        let Move { link, from, to, point, joins, upper } = self;
+        let Move { link, from, to, point, joins, upper, spread } = self;
         let own = Path { mount: mount.clone(), dentry: mount.root.clone() };
         to.mount.hanging.fetch_add(1, Relaxed);
         table::change(
@@ -180,5 +212,6 @@ impl Move {
             to.mount.hanging.fetch_sub(1, Relaxed);
             to.dentry.drop_mount();
         }
+        spread.hang();
     }
 }

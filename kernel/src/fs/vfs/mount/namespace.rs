@@ -1,5 +1,5 @@
 //! Namespaces of mounts: a process sees and changes the mounts of one, that of its [`FsContext`](crate::fs::FsContext). The first is there from boot on and for ever; unshare(2)
-//! and clone(2) copy that of the caller (CLONE_NEWNS), setns(2) goes to that of another process. Nothing is shared between them.
+//! and clone(2) copy that of the caller (CLONE_NEWNS), setns(2) goes to that of another process. What is shared is so with the copies, too (`peers`).
 //!
 //! A mount has the number of its namespace. A namespace other than the first ends soon after its last user: users come and go on all CPUs and count so on their own
 //! (`sync::protocol::attendance`), and a thread of the kernel's looks whether anybody is left, twenty times a second at most and only when somebody has left.
@@ -19,7 +19,7 @@ use sync::protocol::attendance::{Asked, Seat, is_over};
 use sync::{Mutex, TryVec, lock_class};
 
 use super::anonymous::clear;
-use super::change::{copy_tree, forget, hang, links_of, list_tree, mount_point};
+use super::change::{Part, copy_as_peers, forget, hang, links_of, list_tree, mount_point};
 use super::table::{self, Held};
 use super::{MOUNTS, Mount, MountRef, Path};
 use crate::arch::time;
@@ -103,24 +103,24 @@ impl Namespace {
             seats.try_push(OwnLine(Seat::new()))?;
         }
         let top = self.root()?;
-        let _lock = MOUNTS.lock();
+        let mut peers = MOUNTS.lock();
         let list = list_tree(&top, true)?;
         let mut copies = Vec::new();
-        let made = copy_tree(&top, &list, None, &mut copies).and_then(|()| {
-            let links = links_of(&copies)?;
-            let top = copies.first().ok_or(ENOENT)?;
+        let made = copy_as_peers(&mut peers, &top, &list, None, &mut copies).and_then(|()| {
+            let links = links_of(copies.iter().map(|(copy, _)| copy))?;
+            let (top, _) = copies.first().ok_or(ENOENT)?;
             let top = Path { mount: top.share(), dentry: top.root.clone() };
             let number = NEXT.fetch_add(1, Relaxed);
             let space =
                 Namespace { number, mounts: Total(AtomicUsize::new(0)), root: Some(top.clone()), seats };
             let member = Member::enter(Owner::try_new(space)?)?;
-            for (copy, link) in copies.iter().zip(links) {
+            for ((copy, _), link) in copies.iter().zip(links) {
                 match mount_point(copy) {
-                    Some(point) => hang(link, &point, Some(&member)),
+                    Some(point) => hang(link, &point, Some(&member), None),
                     None => {
                         copy.tree.store(number, Relaxed);
                         member.add(1);
-                        table::enter(link, Some(&top));
+                        table::enter(link, Some(&top), None);
                     }
                 }
                 schedule_if_needed();
@@ -128,7 +128,7 @@ impl Namespace {
             Ok(member)
         });
         if made.is_err() {
-            copies.iter().for_each(|copy| forget(copy));
+            copies.iter().for_each(|(copy, _)| forget(&mut peers, copy));
         }
         let member = made?;
         let there = |path: Path| Path { mount: copy_of(&path.mount, &list, &copies), dentry: path.dentry };
@@ -145,9 +145,9 @@ impl Namespace {
 }
 
 /// The copy of a mount, or the mount itself if it was not copied.
-fn copy_of(mount: &MountRef, list: &[(Held, usize)], copies: &[Held]) -> MountRef {
-    let found = list.iter().zip(copies).find(|((held, _), _)| ptr::eq::<Mount>(&***held, &**mount));
-    found.map_or_else(|| mount.clone(), |(_, copy)| copy.share())
+fn copy_of(mount: &MountRef, list: &[Part], copies: &[(Held, usize)]) -> MountRef {
+    let found = list.iter().zip(copies).find(|((listed, _), _)| ptr::eq::<Mount>(&**listed, &**mount));
+    found.map_or_else(|| mount.clone(), |(_, (copy, _))| copy.share())
 }
 
 /// The use of a namespace other than the first.
@@ -248,8 +248,7 @@ fn end_all() {
     let mut at = 0;
     while let Some(space) = next_over(&mut at) {
         if let Some(root) = &space.root {
-            let _lock = MOUNTS.lock();
-            clear(&root.mount);
+            clear(&mut MOUNTS.lock(), &root.mount);
         }
     }
 }

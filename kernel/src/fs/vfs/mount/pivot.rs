@@ -11,6 +11,7 @@ use sync::rcu::RcuHead;
 use sync::try_arc;
 
 use super::change::{hold_point, is_inside, mount_point};
+use super::peers::Peers;
 use super::table::{self, Held, Link};
 use super::{MOUNTS, Mount, Namespace, Path, Point};
 use crate::errno::{EBUSY, EINVAL, ENOENT, Result};
@@ -19,11 +20,11 @@ use crate::errno::{EBUSY, EINVAL, ENOENT, Result};
 ///
 /// # Errors
 /// EBUSY: `new` or `old` lies in the mount of `root`. ENOENT: a place is removed. EINVAL: `root` or `new` is not the root of a mount of the namespace that hangs somewhere, `old` does not lie
-/// below `new`, or `new` not below `root`. ENOMEM.
+/// below `new`, or `new` not below `root`, or one of the mounts that they hang on is shared. ENOMEM.
 pub fn pivot(root: &Path, new: &Path, old: Path, within: &Namespace) -> Result {
     let old = hold_point(old)?;
-    let _lock = MOUNTS.lock();
-    let made = Move::prepare(root, new, &old, within).and_then(|(root, new)| {
+    let peers = MOUNTS.lock();
+    let made = Move::prepare(&peers, root, new, &old, within).and_then(|(root, new)| {
         if !lies_below(&old, &new.path) || !lies_below(&new.path, &root.path) {
             return Err(EINVAL);
         }
@@ -63,7 +64,19 @@ struct Step {
 
 impl Move {
     /// Both, refused in the order that Linux has.
-    fn prepare(root: &Path, new: &Path, old: &Path, within: &Namespace) -> Result<(Self, Self)> {
+    fn prepare(
+        peers: &Peers,
+        root: &Path,
+        new: &Path,
+        old: &Path,
+        within: &Namespace,
+    ) -> Result<(Self, Self)> {
+        // What was moved would have to be moved elsewhere too.
+        let above = [mount_point(&root.mount), mount_point(&new.mount)];
+        let shared = above.iter().flatten().map(|point| &point.mount).chain([&old.mount]);
+        if shared.into_iter().any(|mount| peers.is_shared(mount)) {
+            return Err(EINVAL);
+        }
         for mount in [&root.mount, &new.mount] {
             if !mount.is_in(within) {
                 return Err(EINVAL);
@@ -107,7 +120,7 @@ impl Move {
 }
 
 /// Does `lower` lie at or below `upper`, through whatever mounts?
-fn lies_below(lower: &Path, upper: &Path) -> bool {
+pub(super) fn lies_below(lower: &Path, upper: &Path) -> bool {
     let mut at = lower.clone();
     while !ptr::eq::<Mount>(&*at.mount, &*upper.mount) {
         match mount_point(&at.mount) {

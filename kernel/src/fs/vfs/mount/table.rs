@@ -102,9 +102,9 @@ impl Link {
     }
 }
 
-/// The mount of `link` is in its tree from now on. `point` is where it hangs.
-pub(super) fn enter(link: Arc<Link>, point: Option<&Path>) {
-    put(link, point, None);
+/// The mount of `link` is in its tree from now on. `point` is where it hangs; if `upper` hangs there too, a walk finds that.
+pub(super) fn enter(link: Arc<Link>, point: Option<&Path>, upper: Option<&Mount>) {
+    put(link, point, upper);
 }
 
 /// Puts a link first into its chain, or behind that of the mount `first`, which hangs there.
@@ -170,6 +170,22 @@ pub(super) fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Opt
             return Some(Seen::Owned(&link.mount));
         }
         at = link.next.load(read);
+    }
+    None
+}
+
+/// The owning handle of what was mounted at `place` last, but for `other`.
+pub(super) fn last_at(place: &Path, other: Option<&Mount>) -> Option<Held> {
+    let read = sync::rcu::read();
+    let is_here =
+        |point: &Path| ptr::eq(&*point.mount, &*place.mount) && ptr::eq(&*point.dentry, &*place.dentry);
+    let mut at = chain(number(hash_of(Some(place)))).load(&read);
+    while let Some(link) = at {
+        let mount: &Mount = &link.mount;
+        if mount.point(&read).is_some_and(is_here) && !other.is_some_and(|other| ptr::eq(other, mount)) {
+            return Some(link.mount.clone());
+        }
+        at = link.next.load(&read);
     }
     None
 }

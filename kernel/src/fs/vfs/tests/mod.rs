@@ -6,6 +6,7 @@ mod operations;
 mod overlay;
 mod pages;
 mod races;
+mod sharing;
 mod testfs;
 mod tree;
 mod wide;

@@ -49,6 +49,7 @@ mod wait;
 mod work;
 
 use crate::arch::interrupts::Interrupted;
+use crate::trace::sample;
 pub use affinity::is_everywhere;
 pub use cpustat::{CpuTimes, ever_born, last_born, switches_of, taken_of, times_of};
 pub use group::{Group, Membership};
@@ -85,6 +86,10 @@ pub fn timer_interrupt(interrupted: Interrupted) {
     }
     pending::raise(Pending::Timer);
     latency::ticked(interrupted);
+    if let Some(period) = sample::period() {
+        let thread = try_current().and_then(|task| task.thread.as_ref().map(|thread| thread.tid()));
+        sample::take(interrupted, thread.unwrap_or(0), period);
+    }
 }
 
 /// Called by `arch` on a reschedule interrupt, with interrupts disabled.

@@ -301,7 +301,14 @@ mod tests {
             by_caller(110, |found| {
                 if found.class == "met" && ptr::eq(found.caller, caller) {
                     assert_eq!(found.holder, Some(7));
-                    sum = [found.spins, found.spun, found.longest_spin, found.sleeps, found.slept, found.longest_sleep];
+                    sum = [
+                        found.spins,
+                        found.spun,
+                        found.longest_spin,
+                        found.sleeps,
+                        found.slept,
+                        found.longest_sleep,
+                    ];
                 }
             });
             sum

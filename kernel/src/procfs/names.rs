@@ -7,7 +7,8 @@ use super::space::{Row, numa, smaps};
 use super::system::{devices, memory};
 use super::task::{self, login};
 use super::{
-    contention, cpus, general, groups, ipc, latency, lockstat, maps, process as files, samples, sched, settings, status, users,
+    contention, cpus, general, groups, ipc, latency, lockstat, maps, process as files, samples, sched,
+    settings, status, users,
 };
 
 const fn text(name: &'static str, make: Make) -> Entry {

@@ -203,7 +203,10 @@ mod tests {
 
     /// Frames at 16, 32 and 48, each called from a hundred times its place.
     fn stack(frame: usize) -> Option<(usize, usize)> {
-        [(16, (32, 1600)), (32, (48, 3200)), (48, (0, 4800))].into_iter().find(|(at, _)| *at == frame).map(|(_, f)| f)
+        [(16, (32, 1600)), (32, (48, 3200)), (48, (0, 4800))]
+            .into_iter()
+            .find(|(at, _)| *at == frame)
+            .map(|(_, f)| f)
     }
 
     #[test]
@@ -214,6 +217,10 @@ mod tests {
         assert_eq!(words(4), [7, 1600, 3200, 4800]);
         assert_eq!(place.put_all(HEAD, 2, 7, 16, stack), 2);
         assert_eq!(place.put_all(HEAD, 8, 7, 64, stack), 1, "there is no such frame");
-        assert_eq!(place.put_all(HEAD, 8, 7, 16, |frame| Some((frame, 9))), 1, "a frame that leads to itself");
+        assert_eq!(
+            place.put_all(HEAD, 8, 7, 16, |frame| Some((frame, 9))),
+            1,
+            "a frame that leads to itself"
+        );
     }
 }

@@ -24,7 +24,7 @@ static __attribute__((noinline, noclone)) void spin(unsigned long n)
 		sink += i;
 }
 
-/* What they do beside the loop keeps the call from being the last thing: the frame stays. */
+/* Built without optimization, so that each has a frame. */
 static __attribute__((noinline, noclone)) void hot_function(void)
 {
 	spin(900000);

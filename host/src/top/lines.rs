@@ -99,7 +99,7 @@ mod tests {
                 "tree", "of", "leaves", "a.rs:1:2"
             ]
         );
-        assert_eq!(words(&line(&cpus[1], 80)), ["cpu1", "2.0", "100.0"]);
+        assert_eq!(words(&line(&cpus[1], 80)), ["cpu1", "2.0", "100"]);
     }
 
     #[test]

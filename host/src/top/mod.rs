@@ -128,7 +128,7 @@ fn in_lines(options: &Top) -> Result<u8> {
 
 fn on_screen(options: &Top) -> Result<u8> {
     let looks = RefCell::new(Looks::default());
-    let screen = RefCell::new(Screen::enter(view(options), options.command.join(" "))?);
+    let screen = RefCell::new(Screen::enter(view(options), title(&options.command))?);
     let kept: [RefCell<VecDeque<u8>>; 2] = Default::default();
     let keep = |which: usize| -> Sink<'_> {
         let kept = &kept[which];
@@ -161,6 +161,11 @@ fn on_screen(options: &Top) -> Result<u8> {
         note!("darter: {why}");
     }
     finish(looks.into_inner(), ended.status)
+}
+
+/// The command in a line.
+fn title(command: &[String]) -> String {
+    command.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
 
 fn finish(looks: Looks, status: u8) -> Result<u8> {

@@ -78,9 +78,9 @@ impl Screen {
             let (width, height) = (frame.area().width.into(), usize::from(frame.area().height));
             let shown = view.of(cpus);
             *scrolled = (*scrolled).min(shown.len().saturating_sub(height.saturating_sub(ABOVE)));
-            let order = if view.reversed { "reversed" } else { "" };
-            let title = format!("darter top: {command}    by {} {order}", view.sort.title());
-            let mut text = vec![Line::raw(title.trim_end().to_owned())];
+            let order = if view.reversed { " reversed" } else { "" };
+            let title = format!("darter top, by {}{order}: {command}", view.sort.title());
+            let mut text = vec![Line::raw(title)];
             text.push(Line::styled(lines::heading(width), Style::new().add_modifier(Modifier::REVERSED)));
             text.push(Line::styled(lines::line(total, width), Style::new().add_modifier(Modifier::BOLD)));
             text.extend(shown.into_iter().skip(*scrolled).map(|cpu| Line::raw(lines::line(cpu, width))));

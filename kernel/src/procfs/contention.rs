@@ -21,7 +21,7 @@ use sync::lock::stats::{Sums, for_each_class};
 use super::cpus::ns_of;
 use super::entry::Setting;
 use crate::arch;
-use crate::errno::{EINVAL, ENOMEM, Result};
+use crate::errno::{EINTR, EINVAL, ENOMEM, Result};
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };
@@ -45,6 +45,9 @@ fn read(out: &mut Vec<u8>) -> Result {
                 outcome = row(cpu, &found, out);
             }
         });
+        if sync::machine::give_way() {
+            return Err(EINTR);
+        }
     }
     outcome.map_err(|_| ENOMEM)
 }

@@ -29,7 +29,7 @@ use vm::FlushCause;
 use vm::tlb::TLB_COUNTS;
 
 use crate::arch::{self, interrupts};
-use crate::errno::{ENOMEM, Result};
+use crate::errno::{EINTR, ENOMEM, Result};
 use crate::{sched, trace};
 
 macro_rules! put {
@@ -38,8 +38,8 @@ macro_rules! put {
 
 /// Nanoseconds of so many cycles.
 pub(super) fn ns_of(cycles: u64) -> u64 {
-    let per_ns = u128::from(arch::time::clock().cycles_per_ns).max(1);
-    u64::try_from((u128::from(cycles) << 32) / per_ns).unwrap_or(u64::MAX)
+    let per_ns = u128::from(arch::time::clock().cycles_per_ns);
+    (u128::from(cycles) << 32).checked_div(per_ns).and_then(|ns| ns.try_into().ok()).unwrap_or(u64::MAX)
 }
 
 pub fn text(out: &mut Vec<u8>) -> Result {
@@ -52,6 +52,9 @@ pub fn text(out: &mut Vec<u8>) -> Result {
     put!(out, "spins spun sleeps slept holder caller class\n");
     for cpu in 0..sync::cpus() {
         line(cpu, out)?;
+        if sync::machine::give_way() {
+            return Err(EINTR);
+        }
     }
     Ok(())
 }

@@ -281,6 +281,7 @@ mod tests {
     use crate::lock::tests::Inner;
     use crate::lock_class;
     use crate::machine::hosted::as_cpu;
+    use alloc::boxed::Box;
 
     lock_class! {
         static MET: LockClass = ("met", Inner);
@@ -332,12 +333,14 @@ mod tests {
         as_cpu(110, || note(&wait(met(), here, 10, false)));
         assert_eq!(count_of(here), [1, 10, 10, 1, 30, 30], "what was counted stays");
         // More pairs than there are places are counted as lost, and no pair takes another's place.
-        switch_on().unwrap();
         let mut callers = Vec::new();
         for _ in 0..4 * PLACES {
             callers.push(&*Box::leak(Box::new(*here)));
         }
-        as_cpu(111, || callers.iter().for_each(|caller| note(&wait(CROWD.class(), caller, 1, false))));
+        as_cpu(111, || {
+            switch_on().unwrap();
+            callers.iter().for_each(|caller| note(&wait(CROWD.class(), caller, 1, false)));
+        });
         let mut kept = 0;
         by_caller(111, |found| {
             assert_eq!((found.spins, found.class), (1, "crowd"));

@@ -55,8 +55,13 @@ per_cpu! {
 /// Nanoseconds between two samples; 0: there are none.
 static PERIOD: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
+/// Are samples taken? For the tick.
+#[inline(always)]
+pub fn is_on() -> bool {
+    PERIOD.load(Relaxed) != 0
+}
+
 /// Nanoseconds between two samples; None: they are off.
-#[inline]
 pub fn period() -> Option<u64> {
     Some(PERIOD.load(Relaxed)).filter(|ns| *ns != 0)
 }
@@ -87,8 +92,6 @@ pub fn switch_off() {
 }
 
 /// A tick, in the interrupt handler, while they are on; `thread`: who runs, 0 for one of the kernel's own.
-#[cold]
-#[inline(never)]
 pub fn take(interrupted: Interrupted, thread: u32, period: u64) {
     let samples = SAMPLE.this();
     let Some(places) = samples.places.get() else { return };

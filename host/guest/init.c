@@ -3,7 +3,7 @@
  *
  * It is `/init` of the initramfs on Darter and on Linux alike, static, and uses few system calls so that a young kernel
  * can run it. The job stands in /.darter/job (key NUL value NUL, repeated: mode, cwd, hostname, module, root,
- * tag, share or rw, uid, gid, group, umask, env, arg); live.h says what a live root is.
+ * tag, share or rw, uid, gid, group, umask, set, watch, every, env, arg); live.h says what a live root is, watch.h what is watched.
  *
  *   mode pipes   the program's stdin, stdout and stderr are pipes, carried as frames on the control port (ttyS2)
  *   mode tty     its controlling terminal is ttyS1; only signals, window size and the end are frames
@@ -35,6 +35,7 @@
 #include "audit.h"
 #include "frames.h"
 #include "live.h"
+#include "watch.h"
 
 #define TERMINAL "/dev/ttyS1"
 #define JOB "/.darter/job"
@@ -148,6 +149,8 @@ static void read_job(void)
 		if (value > text + len)
 			break;
 		at = value + strlen(value) + 1;
+		if (take_watch(key, value))
+			continue;
 		if (!strcmp(key, "mode"))
 			job.tty = !strcmp(value, "tty");
 		else if (!strcmp(key, "input"))
@@ -464,6 +467,7 @@ int main(void)
 		give_to_user(err[1]);
 		send_frame('R', NULL, 0);
 	}
+	begin_watch();
 	program = fork();
 	if (program < 0)
 		fail("fork");
@@ -487,7 +491,7 @@ int main(void)
 			{ .fd = stream[1], .events = POLLIN },
 			{ .fd = input_len > 0 ? input_fd : -1, .events = POLLOUT },
 		};
-		if (poll(wait, 5, -1) < 0) {
+		if (poll(wait, 5, watch_timeout()) < 0) {
 			if (errno == EINTR)
 				continue;
 			fail("poll");
@@ -512,6 +516,8 @@ int main(void)
 		;
 	if (terminal >= 0)
 		tcdrain(terminal);
+	if (watch.files > 0)
+		send_watched();
 	/* What the guest has written of the host's files and keeps yet. */
 	if (job.writes)
 		sync();

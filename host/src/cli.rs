@@ -1,6 +1,8 @@
 //! The command line.
 #![forbid(unsafe_code)]
 
+mod watching;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -13,6 +15,7 @@ use crate::machine::{Disk, Model, Share};
 use crate::root::{Addition, Root};
 use crate::run::Asked;
 use crate::size::parse_bytes;
+pub use watching::{Flame, Lockstat, Top};
 
 /// Runs Linux programs on the Darter kernel, each in a virtual machine of its own.
 #[derive(Parser)]
@@ -72,6 +75,21 @@ pub enum Command {
     ///
     /// The compilers and headers are this machine's, read through the live root; what is written stays in the guest's memory. `make builds` fetches what is built.
     Builds(Builds),
+    /// Run a program and say which locks its kernel waited for, and where from, as NetBSD's lockstat(8) does
+    ///
+    /// The program's streams, signals and exit status are those of `run`; the report comes on stdout when it has ended, or the machine has failed. Locks are told apart by
+    /// class. Callers are places in the kernel's source.
+    Lockstat(Box<Lockstat>),
+    /// Run a program and show what each CPU does meanwhile, as DragonFly's `systat -pv` does
+    ///
+    /// On a terminal a screen, with what the program printed after it; else plain lines on stdout, and the program's stdout on stderr. The exit status is the program's. Keys: q ends the
+    /// machine, arrows scroll and choose the column to sort by, r turns the order round, b hides idle CPUs.
+    Top(Box<Top>),
+    /// Run a program and draw where CPUs were meanwhile, in the kernel and in programs: a flame graph
+    ///
+    /// Stacks are sampled at the CPUs' ticks and walked by frame pointers: a program built without them shows its innermost function, and what is inlined has no frame. CPUs that idle are not
+    /// sampled. The program's streams, signals and exit status are those of `run`; its addresses are not drawn at random (norandmaps).
+    Flame(Box<Flame>),
     /// Run the booted tests in tests/boot
     Test(Test),
     /// Say what this machine lacks, and the command that mends it

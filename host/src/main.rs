@@ -14,9 +14,11 @@ mod cli;
 mod doctor;
 mod exit;
 mod exits;
+mod flame;
 mod growth;
 mod lines;
 mod loads;
+mod lockstat;
 mod machine;
 mod paced;
 mod paths;
@@ -26,6 +28,7 @@ mod run;
 mod shares;
 mod size;
 mod symbols;
+mod top;
 
 use std::process::ExitCode;
 
@@ -46,6 +49,9 @@ fn main() -> ExitCode {
         Command::Shares(options) => shares::shares(&options),
         Command::Loads(options) => loads::loads(&options),
         Command::Builds(options) => builds::builds(&options),
+        Command::Lockstat(options) => lockstat::lockstat(&options),
+        Command::Top(options) => top::top(&options),
+        Command::Flame(options) => flame::flame(&options),
         Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

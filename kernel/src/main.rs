@@ -43,6 +43,7 @@ mod syscall;
 mod sysfs;
 #[cfg(test)]
 mod testing;
+mod trace;
 
 /// The file systems that can be mounted.
 static FILE_SYSTEMS: fs::vfs::superblock::Types = fs::vfs::superblock::Types(&[

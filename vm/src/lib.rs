@@ -44,6 +44,7 @@ pub use object::{
     Source,
 };
 pub use once::OnceBox;
+pub use op::fault::{FAULTS, FaultCounts};
 pub use op::lock::Lock;
 pub use op::migrate::{Migrated, Migration, Target};
 pub use op::pages::{MappedPage, PageKind};

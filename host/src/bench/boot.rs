@@ -113,6 +113,8 @@ impl Boot<'_> {
             silence_limit: Some(Duration::from_secs(u64::from(self.limit) + 10)),
             boot_limit: BOOT_LIMIT,
             verbose: false,
+            watcher: None,
+            keys: None,
         };
         let outcome = Relay::new(vm, signals, options).run()?;
         let name = self.kernel.name();

@@ -11,6 +11,7 @@ pub mod output;
 mod protocol;
 pub mod signals;
 pub mod terminal;
+pub mod watched;
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,6 +27,7 @@ use outcome::{End, Outcome};
 use output::{Output, Sink};
 use protocol::{Decoder, FromGuest, INPUT_FRAME, ToGuest, Window};
 use signals::Signals;
+use watched::{Keys, Watched, Watcher};
 
 /// A program told to end by SIGTERM or SIGHUP may take so long before its machine is ended.
 const GRACE: Duration = Duration::from_secs(3);
@@ -51,6 +53,10 @@ pub struct Options<'a> {
     pub boot_limit: Duration,
     /// Show the kernel's console.
     pub verbose: bool,
+    /// Gets the files that the job has watched.
+    pub watcher: Option<Watcher<'a>>,
+    /// Gets what is typed, where that is not the program's input.
+    pub keys: Option<Keys<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,6 +83,8 @@ pub struct Relay<'a> {
     tty: bool,
     stdout: Output<'a>,
     stderr: Output<'a>,
+    watched: Watched<'a>,
+    keys: Option<Keys<'a>>,
     decoder: Decoder,
     to_guest: Vec<u8>,
     to_terminal: Vec<u8>,
@@ -111,11 +119,13 @@ impl<'a> Relay<'a> {
             tty: options.tty,
             stdout: Output::new(options.stdout),
             stderr: Output::new(options.stderr),
+            watched: Watched::new(options.watcher),
             decoder: Decoder::default(),
             to_guest: Vec::new(),
             to_terminal: Vec::new(),
             window: Window::default(),
-            stdin_open: options.input,
+            stdin_open: options.input || options.keys.is_some(),
+            keys: options.keys,
             console_open: true,
             qemu_said: Vec::new(),
             qemu_stderr_open: true,
@@ -352,6 +362,7 @@ impl<'a> Relay<'a> {
                 self.stdout.take(&data);
             }
             FromGuest::Stderr(data) => self.stderr.take(&data),
+            FromGuest::Watched(data) => self.watched.take(&data),
             FromGuest::Ended(word) => {
                 self.ended = Some((word, Instant::now()));
                 if self.tty {
@@ -410,6 +421,10 @@ impl<'a> Relay<'a> {
             Err(rustix::io::Errno::IO | rustix::io::Errno::BADF) => 0,
             Err(e) => return Err(e).context("cannot read stdin"),
         };
+        if let Some(keys) = &mut self.keys {
+            self.stdin_open = n > 0;
+            return Ok(keys(&buffer[..n]).then_some(End::Interrupted(SIGINT)));
+        }
         match (n, self.tty) {
             (0, tty) => {
                 self.stdin_open = false;

@@ -22,6 +22,8 @@ pub enum FromGuest {
     Consumed(u32),
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
+    /// A piece of a file that the job watches (`watched`).
+    Watched(Vec<u8>),
     /// The program has ended; the status word of wait4.
     Ended(u32),
 }
@@ -112,6 +114,7 @@ fn decode(kind: u8, data: &[u8]) -> Result<FromGuest, Garbled> {
         b'A' => FromGuest::Consumed(word()?),
         b'O' => FromGuest::Stdout(data.to_vec()),
         b'X' => FromGuest::Stderr(data.to_vec()),
+        b'P' => FromGuest::Watched(data.to_vec()),
         b'Q' => FromGuest::Ended(word()?),
         other => return Err(Garbled(format!("a frame of unknown type {other:#04x}"))),
     })

@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -81,8 +82,22 @@ pub struct Job {
     pub root: Option<&'static str>,
     /// The machine's shared folders, with the tag of each one's device.
     pub shares: Vec<(String, Share)>,
+    pub watch: Watch,
     pub environment: Vec<OsString>,
     pub arguments: Vec<String>,
+}
+
+/// What the guest's init sends of the kernel's files while the program runs (host/guest/watch.h).
+#[derive(Debug, Clone, Default)]
+pub struct Watch {
+    /// Written before the program starts: FILE=TEXT.
+    pub set: Vec<String>,
+    /// Sent before the program starts, then again and again, and when it has ended.
+    pub files: Vec<&'static str>,
+    /// Which of them tells of threads, whose mappings come as one more file.
+    pub maps: Option<usize>,
+    /// Between two times; zero: only at the two ends.
+    pub every: Duration,
 }
 
 /// Who a program is in the guest.
@@ -105,6 +120,7 @@ impl Default for Job {
             modules: Vec::new(),
             root: None,
             shares: Vec::new(),
+            watch: Watch::default(),
             environment: Vec::new(),
             arguments: Vec::new(),
         }
@@ -135,6 +151,14 @@ impl Job {
             field("gid", &user.gid.to_string());
             user.groups.iter().for_each(|group| field("group", &group.to_string()));
             field("umask", &format!("{:o}", user.umask));
+        }
+        self.watch.set.iter().for_each(|word| field("set", word));
+        self.watch.files.iter().for_each(|file| field("watch", file));
+        if let Some(number) = self.watch.maps {
+            field("maps", &number.to_string());
+        }
+        if !self.watch.files.is_empty() {
+            field("every", &self.watch.every.as_millis().to_string());
         }
         self.environment.iter().for_each(|word| field("env", word));
         self.arguments.iter().for_each(|word| field("arg", word));
@@ -214,6 +238,26 @@ pub fn prepare(
         drop_old(&cache)?;
     }
     Ok(file)
+}
+
+/// The file of this machine that the guest has at `place`, as far as it is told from the root and what is added to it: not of what stands in an archive.
+pub fn source_of(paths: &paths::Tree, root: &Root, additions: &[Addition], place: &Path) -> Option<PathBuf> {
+    let added = additions.iter().find_map(|addition| {
+        let rest = place.strip_prefix(&addition.destination).ok()?;
+        Some(if rest.as_os_str().is_empty() { addition.source.clone() } else { addition.source.join(rest) })
+    });
+    let inside = place.strip_prefix("/").ok()?;
+    let of_root = || match root {
+        Root::Host | Root::Folder(_) => root.live().map(|live| live.join(inside)),
+        Root::Archive(_) => None,
+        Root::Busybox if inside == Path::new("bin/busybox") => busybox::find().ok(),
+        // Benchmarks; and libraries that were added stand where they stand here.
+        Root::Busybox => match inside.strip_prefix("bin") {
+            Ok(name) => Some(paths.benchmarks().join(name)),
+            Err(_) => Some(place.to_owned()),
+        },
+    };
+    added.or_else(of_root).filter(|file| file.is_file())
 }
 
 /// The initramfs of one run: an unlinked file, so that nothing is left of it whatever happens.

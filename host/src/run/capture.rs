@@ -47,6 +47,8 @@ pub fn capture(
         silence_limit: None,
         boot_limit: BOOT_LIMIT,
         verbose: false,
+        watcher: None,
+        keys: None,
     };
     let end = Relay::new(vm, &mut signals, options).run()?.end;
     let command = short(command);

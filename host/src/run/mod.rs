@@ -8,6 +8,7 @@ mod last_words;
 pub mod nested;
 mod start;
 mod user;
+mod watched;
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use crate::relay::output::Sink;
 use crate::relay::signals::Signals;
 use crate::relay::terminal;
 use crate::relay::{self, Relay};
-use crate::root::{self, Job, Root};
+use crate::root::{self, Job, Root, Watch};
 use crate::symbols;
 use caller::Identity;
 pub use capture::capture;
@@ -36,6 +37,7 @@ use last_words::explain_stall;
 use nested::Around;
 pub use start::{boot, environment};
 pub use user::Asked;
+pub use watched::{Ended, Watching, watched};
 
 /// A kernel that is stepped through starts when it starts.
 const FOR_GDB: Duration = Duration::from_secs(1_000_000_000);
@@ -86,7 +88,7 @@ pub fn shell(options: &Shell) -> Result<u8> {
 fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
     let mut signals = Signals::catch()?;
     let tty = terminal::is_interactive();
-    let vm = start(options, command, tty)?;
+    let vm = start(options, command, Streams { tty, input: true }, Watch::default())?;
     let relay = Relay::new(
         vm,
         &mut signals,
@@ -107,7 +109,7 @@ fn run_json(options: &Run) -> Result<u8> {
     let started = Instant::now();
     let machine = &options.machine;
     let mut signals = Signals::catch()?;
-    let vm = start(machine, &options.command, false)?;
+    let vm = start(machine, &options.command, Streams { tty: false, input: true }, Watch::default())?;
     let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let outcome = Relay::new(
         vm,
@@ -160,6 +162,8 @@ fn relay_options(options: &MachineOptions, tty: bool) -> relay::Options<'static>
         silence_limit: None,
         boot_limit: options.gdb.map_or(Duration::from_secs_f64(options.boot_timeout), |_| FOR_GDB),
         verbose: options.verbose,
+        watcher: None,
+        keys: None,
     }
 }
 
@@ -182,7 +186,14 @@ fn accel(options: &MachineOptions) -> Result<Accel> {
     Accel::choose(options.accel)
 }
 
-fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> {
+/// What the program has of our streams.
+#[derive(Clone, Copy)]
+struct Streams {
+    tty: bool,
+    input: bool,
+}
+
+fn start(options: &MachineOptions, command: &[String], streams: Streams, watch: Watch) -> Result<Vm> {
     let machine = Machine {
         model: options.machine,
         cpus: options.cpus,
@@ -212,15 +223,16 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         Some(made) => made.clone(),
         None => root::prepare(&paths, &options.root, &options.add, &modules, options.memory)?,
     };
-    let Identity { user, folder, environment } = Identity::find(options, tty)?;
+    let Identity { user, folder, environment } = Identity::find(options, streams.tty)?;
     let job = Job {
-        tty,
-        input: true,
+        tty: streams.tty,
+        input: streams.input,
         folder: folder.into(),
         user,
         modules: modules.iter().filter_map(|module| Some(module.file_name()?.to_owned())).collect(),
         root: machine.root.is_some().then_some(share::ROOT),
         shares: machine.shares.iter().zip(0..).map(|(share, n)| (share::tag(n), share.clone())).collect(),
+        watch,
         environment,
         arguments: command.to_vec(),
     };

@@ -10,6 +10,8 @@ per_cpu! {
     pub static CALL_INTERRUPTS: Count = Count::new();
     pub static DEVICE_INTERRUPTS: Count = Count::new();
     pub static SPURIOUS_INTERRUPTS: Count = Count::new();
+    /// Reschedule interrupts that the CPU sent.
+    pub static RESCHEDULES_SENT: Count = Count::new();
 }
 
 /// What an interrupt interrupted.

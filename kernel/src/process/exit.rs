@@ -11,6 +11,7 @@ use crate::fs::FileTable;
 use crate::ipc::shm;
 use crate::memory::Space;
 use crate::sched::{self, Work, futex};
+use crate::trace;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use sync::atomic::fence_after_rmw;
@@ -196,6 +197,7 @@ pub(super) fn release_vfork(process: &Process) {
 }
 
 fn end_process(process: &Arc<Process>, status: i32) {
+    trace::EVENTS.this().exits.add(1);
     process.itimers.cancel();
     process.timers.clear();
     session::leave(process);

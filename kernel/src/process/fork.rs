@@ -24,6 +24,7 @@ use crate::ipc::attach;
 use crate::ipc::sem::undo;
 use crate::memory::Space;
 use crate::sched::{self, Sleep, TaskLink, WaitQueue};
+use crate::trace;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general as abi;
@@ -304,6 +305,7 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Re
             return Err(errno);
         }
     }
+    trace::EVENTS.this().forks.add(1);
     Ok(())
 }
 

@@ -9,6 +9,8 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod content;
+mod contention;
+mod cpus;
 mod descriptors;
 mod entry;
 mod general;
@@ -25,6 +27,7 @@ mod names;
 mod nodes;
 mod numbers;
 mod process;
+mod samples;
 mod sched;
 mod settings;
 mod space;

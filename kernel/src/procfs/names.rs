@@ -7,7 +7,8 @@ use super::space::{Row, numa, smaps};
 use super::system::{devices, memory};
 use super::task::{self, login};
 use super::{
-    general, groups, ipc, latency, lockstat, maps, process as files, sched, settings, status, users,
+    contention, cpus, general, groups, ipc, latency, lockstat, maps, process as files, samples, sched,
+    settings, status, users,
 };
 
 const fn text(name: &'static str, make: Make) -> Entry {
@@ -60,8 +61,11 @@ static TTY: &[Entry] = &[text("drivers", devices::drivers)];
 static DARTER: &[Entry] = &[
     #[cfg(all(feature = "lockdep", target_os = "none"))]
     Entry { name: "audit", what: What::Secret(crate::net::collect, |_| crate::audit::audit()) },
+    Entry { name: "contention", what: What::Setting(&contention::CONTENTION) },
+    text("cpus", cpus::text),
     Entry { name: "groups", what: What::Setting(&groups::GROUPS) },
     text("moves", sched::moves),
+    Entry { name: "samples", what: What::Hidden(&samples::SAMPLES) },
     text("sched", sched::queues),
     #[cfg(feature = "lockdep")]
     text("stack", super::stack::text),

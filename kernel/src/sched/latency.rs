@@ -124,7 +124,10 @@ per_cpu! {
 }
 
 /// Nanoseconds between ticks of a busy CPU.
-static TICK: AtomicU64 = AtomicU64::new(10_000_000);
+static TICK: AtomicU64 = AtomicU64::new(USUAL_TICK);
+/// The same while no samples are taken.
+static OWN_TICK: AtomicU64 = AtomicU64::new(USUAL_TICK);
+const USUAL_TICK: u64 = 10_000_000;
 const SHORT_TICK: u64 = 100_000;
 /// The same where somebody waits for the CPU: Linux's.
 const CONTENDED_TICK: u64 = 4_000_000;
@@ -145,7 +148,14 @@ pub fn contended_tick_ns() -> u64 {
 pub fn configure(command_line: &str) {
     if command_line.split_ascii_whitespace().any(|word| word == "latency") {
         TICK.store(SHORT_TICK, Ordering::Relaxed);
+        OWN_TICK.store(SHORT_TICK, Ordering::Relaxed);
     }
+}
+
+/// Has busy CPUs tick every so many nanoseconds at least, from their next tick on, for samples; None: as if there were none.
+pub fn tick_for_samples(period: Option<u64>) {
+    let own = OWN_TICK.load(Ordering::Relaxed);
+    TICK.store(period.map_or(own, |period| period.min(own)), Ordering::Relaxed);
 }
 
 /// How much of the `wall` time between two ticks the CPU has surely run. A host that has more virtual CPUs than processors lets each

@@ -49,6 +49,7 @@ mod wait;
 mod work;
 
 use crate::arch::interrupts::Interrupted;
+use crate::trace::sample;
 pub use affinity::is_everywhere;
 pub use cpustat::{CpuTimes, ever_born, last_born, switches_of, taken_of, times_of};
 pub use group::{Group, Membership};
@@ -75,6 +76,10 @@ pub use work::Work;
 
 /// Called by `arch` on this CPU's timer interrupt, with interrupts disabled.
 pub fn timer_interrupt(interrupted: Interrupted) {
+    // First, so that nothing is kept for it while the rest is done.
+    if sample::is_on() {
+        take_sample(interrupted);
+    }
     let from_user = interrupted == Interrupted::User;
     if let Some(task) = try_current() {
         task.count_tick(from_user);
@@ -85,6 +90,16 @@ pub fn timer_interrupt(interrupted: Interrupted) {
     }
     pending::raise(Pending::Timer);
     latency::ticked(interrupted);
+}
+
+/// Samples where a tick found this CPU.
+#[cold]
+#[inline(never)]
+fn take_sample(interrupted: Interrupted) {
+    if let Some(period) = sample::period() {
+        let thread = try_current().and_then(|task| task.thread.as_ref().map(|thread| thread.tid()));
+        sample::take(interrupted, thread.unwrap_or(0), period);
+    }
 }
 
 /// Called by `arch` on a reschedule interrupt, with interrupts disabled.

@@ -13,11 +13,12 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Functions, variables and assembly labels of an ELF file, Rust names in readable form.
+    /// Functions, variables and assembly labels of an ELF file, Rust names in readable form. Of one that is stripped what it offers to others.
     pub fn from_elf(image: &[u8]) -> Result<Symbols, Error> {
         let file = object::File::parse(image).map_err(|error| Error::Symbols(error.to_string()))?;
         let entries = file
             .symbols()
+            .chain(file.dynamic_symbols())
             .filter(|symbol| {
                 symbol.is_definition()
                     && matches!(

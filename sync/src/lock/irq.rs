@@ -53,7 +53,7 @@ unsafe impl RawLock for RawIrqSpin {
                 }
             }
         });
-        class.stats.this().collided(machine::cycles().wrapping_sub(start), false, holder_then, caller);
+        class.collided(machine::cycles().wrapping_sub(start), false, holder_then, caller);
         kept
     }
 

@@ -11,6 +11,7 @@
 //! checked at run time where [`order`] is on.
 
 mod class;
+pub mod contention;
 mod guarded;
 mod irq;
 mod mutex;

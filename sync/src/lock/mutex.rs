@@ -30,7 +30,7 @@ unsafe impl RawLock for RawMutex {
     fn lock_contended(&self, class: &'static Class, caller: &'static Location<'static>) {
         let start = machine::cycles();
         let slept = self.lock_slow(SPINS);
-        class.stats.this().collided(machine::cycles().wrapping_sub(start), slept, 0, caller);
+        class.collided(machine::cycles().wrapping_sub(start), slept, 0, caller);
     }
 
     #[inline(always)]

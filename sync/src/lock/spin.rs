@@ -34,7 +34,7 @@ unsafe impl RawLock for RawSpin {
         assert!(holder != me, "deadlock: {} taken at {caller} is held by this CPU", class.name);
         let start = machine::cycles();
         waits::during(class, caller, holder, || self.lock(me));
-        class.stats.this().collided(machine::cycles().wrapping_sub(start), false, holder, caller);
+        class.collided(machine::cycles().wrapping_sub(start), false, holder, caller);
     }
 
     #[inline(always)]

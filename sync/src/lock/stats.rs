@@ -3,6 +3,7 @@
 //! The fast path of every lock is one `acquired`. The rest is written only after a wait, by the CPU that waited.
 
 use super::class::{self, Class};
+use super::contention;
 use crate::percpu::{Count, PerCpu};
 use core::panic::Location;
 use core::ptr;
@@ -52,7 +53,7 @@ impl ClassStats {
     }
 
     /// Notes a wait of `cycles`; `holder` is a CPU's number plus one, or 0.
-    pub(super) fn collided(&self, cycles: u64, slept: bool, holder: u32, caller: &'static Location<'static>) {
+    fn collided(&self, cycles: u64, slept: bool, holder: u32, caller: &'static Location<'static>) {
         self.collisions.add(1);
         self.sleeps.add(u64::from(slept));
         self.waited.add(cycles);
@@ -81,6 +82,18 @@ impl Class {
     #[inline(always)]
     pub(super) fn acquired(&self) {
         self.stats.this().acquisitions.add(1);
+    }
+
+    /// Counts a wait of `cycles` that this CPU has had; `holder` is a CPU's number plus one, or 0.
+    pub(super) fn collided(
+        &'static self,
+        cycles: u64,
+        slept: bool,
+        holder: u32,
+        caller: &'static Location<'static>,
+    ) {
+        self.stats.this().collided(cycles, slept, holder, caller);
+        contention::note(&contention::Wait { class: self, caller, cycles, slept, holder });
     }
 }
 

@@ -67,6 +67,7 @@ pub fn start_cpus(count: usize, entry: fn(usize) -> !) {
 /// Interrupts `cpu`, so that it looks at its work.
 pub fn send_reschedule(cpu: CpuId) {
     let Some(cpu) = CPUS.get(cpu as usize) else { return };
+    crate::arch::interrupts::RESCHEDULES_SENT.add(1);
     cpu.interrupts().reschedule = true;
     cpu.came.notify_all();
 }

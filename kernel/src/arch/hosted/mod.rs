@@ -65,6 +65,21 @@ pub fn entered_by() -> Entered {
     Entered::Other
 }
 
+/// The host's stacks are not walked.
+pub fn frame_at(_frame: usize) -> Option<(usize, usize)> {
+    None
+}
+
+/// As [`frame_at`].
+pub fn user_frame_at(_frame: usize) -> Option<(usize, usize)> {
+    None
+}
+
+/// As in [`entered_by`].
+pub fn left_program_at() -> Option<(usize, usize)> {
+    None
+}
+
 /// As in [`entered_by`].
 pub fn is_idle_at(_pc: usize) -> bool {
     true

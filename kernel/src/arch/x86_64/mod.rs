@@ -31,7 +31,7 @@ mod vdso;
 use core::arch::{asm, naked_asm};
 
 use super::Trap;
-use super::interrupts::Entered;
+use super::interrupts::{Entered, RESCHEDULES_SENT};
 pub use boot::siblings::{cache, seat};
 pub use boot::smbios::firmware_tables;
 pub use boot::topology::{cpus, distance, has_threads, next_thread, node_of_address, nodes};
@@ -95,6 +95,7 @@ pub unsafe fn leave_boot_stack(f: extern "C" fn() -> !) -> ! {
 
 /// Interrupts `cpu`, so that it looks at its work. Nothing happens before the APIC is on.
 pub fn send_reschedule(cpu: u32) {
+    RESCHEDULES_SENT.add(1);
     apic::send(cpu, irq::RESCHEDULE);
 }
 
@@ -219,6 +220,27 @@ pub fn frame_at(frame: usize) -> Option<(usize, usize)> {
         return None;
     }
     user::peek_kernel(frame).zip(user::peek_kernel(frame + 8))
+}
+
+/// The frame of a program's stack at `frame`, as [`frame_at`]. In an interrupt handler; `None` if the page is not in memory just now.
+pub fn user_frame_at(frame: usize) -> Option<(usize, usize)> {
+    let mut words = [0; 16];
+    if !frame.is_multiple_of(8) || frame == 0 || interrupts_enabled() {
+        return None;
+    }
+    user::copy_from_user(&mut words, frame).ok()?;
+    let (next, address) = words.split_at(8);
+    let word = |bytes: &[u8]| bytes.try_into().map_or(0, usize::from_le_bytes);
+    Some((word(next), word(address))).filter(|(_, address)| *address < super::USER_END)
+}
+
+/// Where the running user thread was in its program when it came into the kernel: program counter and frame pointer. Of a kernel thread it says nothing
+/// that is true.
+pub fn left_program_at() -> Option<(usize, usize)> {
+    let at = (percpu::kernel_stack() - trap::frame::SIZE) as *const UserRegs;
+    // SAFETY: as in `entered_by`.
+    let (pc, frame) = unsafe { ((&raw const (*at).rip).read(), (&raw const (*at).rbp).read()) };
+    Some((pc as usize, frame as usize)).filter(|(pc, _)| *pc != 0 && *pc < super::USER_END)
 }
 
 /// Enables interrupts and waits for one, with nothing between the two. An idle CPU's program counter is in here.

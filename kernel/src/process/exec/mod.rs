@@ -27,6 +27,7 @@ use crate::fs::vfs::notify;
 use crate::fs::{self, Executable, File};
 use crate::memory::Space;
 use crate::sched;
+use crate::trace;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{Ordering, fence};
@@ -445,6 +446,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     process.programs.store(process.programs.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     process.exit_signal.store(abi::SIGCHLD, Ordering::Relaxed);
     sched::reset_for_exec();
+    trace::EVENTS.this().execs.add(1);
     exit::release_vfork(process);
 }
 

@@ -83,6 +83,11 @@ global_asm!(
         .popsection
     .endm
 
+    // Tools that name addresses take functions alone.
+    .irp name, syscall_entry, return_full, page_fault_entry, planted_page_fault_entry, common_entry, paranoid_entry, vector_stubs
+    .type \name, @function
+    .endr
+
     .text
     .balign 64
     .global syscall_entry

@@ -1,0 +1,209 @@
+//! `darter flame`: where CPUs were while a program ran, as a flame graph.
+//!
+//! The kernel takes samples at the tick (kernel/src/trace/sample.rs); init sends them several times before their places are used again, with the mappings of the threads in
+//! them. Names come from the kernel's file and from the programs' files, found through the root. What came before a machine failed is drawn.
+#![forbid(unsafe_code)]
+
+mod programs;
+mod samples;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use darter_measure::Symbols;
+use inferno::{differential, flamegraph};
+
+use crate::cli::{Flame, MachineOptions};
+use crate::paths::Tree;
+use crate::relay::output::Sink;
+use crate::root::Watch;
+use crate::run::{self, Watching};
+use crate::symbols;
+use programs::Programs;
+use samples::{Samples, Stack};
+
+/// The kernel's file.
+const FILE: &str = "/proc/darter/samples";
+/// The number behind the last watched file: mappings.
+const MAPS: usize = 1;
+/// Samples that a CPU may take between two times that they are read: half of those that the kernel keeps.
+const BETWEEN: f64 = 64.0;
+/// The longest time between two, so that a machine that fails leaves what it had, and threads are looked at before they have ended.
+const LONGEST: f64 = 0.1;
+/// Has programs lie at the same addresses each time, so that one that has ended is known by another of its name.
+const APPEND: &str = "norandmaps";
+
+pub fn flame(options: &Flame) -> Result<u8> {
+    // What cannot be read is said before a program runs for nothing.
+    let old = options
+        .diff
+        .as_ref()
+        .map(|path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display())));
+    let old = old.transpose()?;
+    let paths = Tree::find();
+    let kernel = symbols::of(&options.machine.kernel, &paths)?;
+    let mut machine = options.machine.clone();
+    machine.append.insert(0, APPEND.into());
+    let samples = RefCell::new(Samples::default());
+    let wrong = RefCell::new(None);
+    let every = Duration::from_secs_f64((BETWEEN / f64::from(options.rate)).min(LONGEST));
+    let watching = Watching {
+        watch: Watch {
+            set: vec![format!("{FILE}={}", options.rate)],
+            files: vec![FILE],
+            maps: Some(0),
+            every,
+        },
+        watcher: Box::new(|number, text| {
+            let text = String::from_utf8_lossy(text);
+            if number == MAPS {
+                samples.borrow_mut().take_maps(&text);
+            } else if let Err(error) = samples.borrow_mut().take(&text) {
+                *wrong.borrow_mut() = Some(error);
+            }
+        }),
+        keys: None,
+        stdout: Sink::Fd(rustix::stdio::stdout()),
+        stderr: Sink::Fd(rustix::stdio::stderr()),
+    };
+    let ended = run::watched(&machine, &options.command, watching)?;
+    if let Some(why) = &ended.why {
+        note!("darter: {why}");
+    }
+    if let Some(error) = wrong.into_inner() {
+        bail!("{FILE} is not as this program knows it: {error:#}");
+    }
+    let samples = samples.into_inner();
+    let taken: u64 = samples.stacks.values().sum();
+    if taken == 0 {
+        note!("darter: no CPU was found busy: nothing is drawn");
+        return Ok(ended.status);
+    }
+    let folded = fold(&samples, &kernel, &paths, &options.machine);
+    if let Some(path) = &options.folded {
+        std::fs::write(path, &folded).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let title = format!("{} ({taken} samples, {} a second)", options.command.join(" "), options.rate);
+    let svg = draw(&folded, old.as_deref(), title)?;
+    std::fs::write(&options.output, svg)
+        .with_context(|| format!("cannot write {}", options.output.display()))?;
+    let lost = if samples.lost > 0 { format!(", {} were lost", samples.lost) } else { String::new() };
+    note!("darter: {taken} samples{lost}: {}", options.output.display());
+    Ok(ended.status)
+}
+
+/// A line for each stack, the outermost first: who ran, its program's functions, then the kernel's with a mark behind each, and how many samples.
+fn fold(samples: &Samples, kernel: &Symbols, paths: &Tree, machine: &MachineOptions) -> String {
+    let mut programs = Programs::new(paths, machine);
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for (stack, count) in &samples.stacks {
+        *lines.entry(line(stack, samples, kernel, &mut programs)).or_default() += count;
+    }
+    lines.iter().fold(String::new(), |mut text, (line, count)| {
+        let _ = writeln!(text, "{line} {count}");
+        text
+    })
+}
+
+fn line(stack: &Stack, samples: &Samples, kernel: &Symbols, programs: &mut Programs<'_>) -> String {
+    let who = match (stack.thread, &*stack.name) {
+        (0, _) => "kernel",
+        (_, "-") => "ended",
+        (_, name) => name,
+    };
+    let mut names = vec![clean(who)];
+    for (n, pc) in stack.user.iter().enumerate().rev() {
+        let name =
+            samples.find(stack, inside(*pc, n)).map(|(mapping, offset)| programs.name(&mapping.file, offset));
+        names.push(clean(&name.unwrap_or_else(|| "[unknown]".into())));
+    }
+    for (n, pc) in stack.kernel.iter().enumerate().rev() {
+        let name = clean(kernel.name(inside(*pc, n))).replace("darter_kernel::", "");
+        names.push(format!("{name}_[k]"));
+    }
+    names.join(";")
+}
+
+/// An address within the call that a return address stands behind; the innermost one is no return address.
+fn inside(pc: u64, depth: usize) -> u64 {
+    pc.saturating_sub(u64::from(depth > 0))
+}
+
+/// What separates names in a folded line is in none.
+fn clean(name: &str) -> String {
+    name.replace(';', ":").replace('\n', " ")
+}
+
+/// The graph; beside an old one, in the colours of what has become more and less.
+fn draw(folded: &str, old: Option<&[u8]>, title: String) -> Result<Vec<u8>> {
+    let mut options = flamegraph::Options::default();
+    options.title = title;
+    options.count_name = "samples".into();
+    let mut svg = Vec::new();
+    let drawn = match old {
+        None => flamegraph::from_lines(&mut options, folded.lines(), &mut svg),
+        Some(old) => {
+            let mut both = Vec::new();
+            let compared = differential::Options { normalize: true, ..Default::default() };
+            differential::from_readers(compared, old, folded.as_bytes(), &mut both)
+                .map_err(|error| anyhow!("cannot compare with the old stacks: {error}"))?;
+            let both = String::from_utf8_lossy(&both).into_owned();
+            flamegraph::from_lines(&mut options, both.lines(), &mut svg)
+        }
+    };
+    drawn.map_err(|error| anyhow!("cannot draw the graph: {error}"))?;
+    Ok(svg)
+}
+
+/// For clap: a rate that the kernel takes.
+pub fn parse_rate(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(rate) if (1..=10_000).contains(&rate) => Ok(rate),
+        _ => Err("not between 1 and 10000 a second".into()),
+    }
+}
+
+/// Where the graph goes if nothing is said.
+pub const OUTPUT: &str = "flame.svg";
+
+/// For clap: a file in a folder that is there, so that no run is for nothing.
+pub fn parse_output(text: &str) -> Result<std::path::PathBuf, String> {
+    let path = Path::new(text);
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) if !folder.is_dir() => Err(format!("there is no folder {}", folder.display())),
+        _ => Ok(path.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_named_from_the_outside_in() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: Flame,
+        }
+        let options = Line::try_parse_from(["flame", "--", "true"]).unwrap().options;
+        let kernel =
+            Symbols::from_system_map("ffffffff80200000 T entry\nffffffff80200100 T fault\n").unwrap();
+        let mut samples = Samples::default();
+        samples
+            .take("version 1\nsampled 99 0\n0 1 7 ffffffff80200104,ffffffff80200100 1234 a;b\n0 2 0 ffffffff80200000 - -\n")
+            .unwrap();
+        let folded = fold(&samples, &kernel, &Tree::find(), &options.machine);
+        assert_eq!(folded, "a:b;[unknown];entry_[k];fault_[k] 1\nkernel;entry_[k] 1\n");
+        let svg = String::from_utf8(draw(&folded, None, "title".into()).unwrap()).unwrap();
+        // The mark behind a name is for its colour, and is not drawn.
+        assert!(svg.contains("fault (") && svg.contains("title"));
+        let diff = draw(&folded, Some(b"kernel;entry_[k] 5\n"), String::new()).unwrap();
+        assert!(String::from_utf8(diff).unwrap().contains("fault ("));
+    }
+}

@@ -5,7 +5,7 @@
 mod soft;
 
 use soft::requests::{Alone, RW, anon, at, space};
-use soft::{Soft, frame_at, free_frames, read, shows_block, switch_to, write};
+use soft::{Soft, add, frame_at, free_frames, read, shows_block, switch_to, write};
 use std::sync::Arc;
 use sync::machine::hosted::{as_cpu, set_nodes};
 use vm::large::{LargePages, set_large_pages};
@@ -334,4 +334,58 @@ fn a_mapping_without_an_address_may_be_large() {
     write(&s, start + 2 * LARGE, 2).unwrap();
     assert!(s.large_pages_in(start..start + 4 * LARGE) >= PAGES);
     assert_eq!((read(&s, start), read(&s, start + 2 * LARGE)), (Ok(1), Ok(2)));
+}
+
+/// Threads count in a large page while others split it, take rights from parts of it, and fork: no count is lost, and a child's stays as it was.
+#[test]
+fn what_threads_write_while_a_large_page_is_split_is_not_lost() {
+    const ROUNDS: u64 = 40;
+    const ADDS: u64 = 400;
+    let _g = alone();
+    let s = space();
+    s.set_multithreaded();
+    let part = VirtAddr(AT + 100 * PAGE_SIZE);
+    for round in 0..ROUNDS {
+        s.map(&at(AT, LARGE, RW)).unwrap();
+        std::thread::scope(|threads| {
+            for cpu in 0..2usize {
+                let s = &s;
+                threads.spawn(move || {
+                    switch_to(s);
+                    for n in 0..ADDS as usize {
+                        add(s, AT + (n * 7 + cpu) % PAGES * PAGE_SIZE, 1).unwrap();
+                    }
+                });
+            }
+            let s = &s;
+            threads.spawn(move || {
+                switch_to(s);
+                match round % 4 {
+                    0 => s.advise(part, PAGE_SIZE, Advice::DoDump).unwrap(),
+                    1 => {
+                        let to = s.map(&anon(PAGE_SIZE)).unwrap();
+                        let flags = MremapFlags::MAYMOVE | MremapFlags::FIXED;
+                        s.remap(to, PAGE_SIZE, PAGE_SIZE, flags, VirtAddr(AT + 2 * LARGE)).unwrap();
+                        s.set_lock(part, PAGE_SIZE, Some(Lock::Now)).unwrap();
+                    }
+                    2 => s.advise(part, 2 * PAGE_SIZE, Advice::DontDump).unwrap(),
+                    _ => {
+                        let child = s.fork().unwrap();
+                        switch_to(&child);
+                        let sum = |of: &Space<Soft>| -> u64 {
+                            (0..PAGES).map(|page| read(of, AT + page * PAGE_SIZE).unwrap()).sum()
+                        };
+                        let before = sum(&child);
+                        write(&child, AT + 3 * PAGE_SIZE, 0).unwrap();
+                        assert!(sum(&child) <= before);
+                        switch_to(s);
+                    }
+                }
+            });
+        });
+        switch_to(&s);
+        let sum: u64 = (0..PAGES).map(|page| read(&s, AT + page * PAGE_SIZE).unwrap()).sum();
+        assert_eq!(sum, 2 * ADDS, "round {round}");
+        s.unmap(VirtAddr(AT), LARGE).unwrap();
+    }
 }

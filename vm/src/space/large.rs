@@ -43,6 +43,11 @@ impl<M: Machine> Space<M> {
         self.large.refused.store(refuse, Relaxed);
     }
 
+    /// Does it want none?
+    pub fn refuses_large(&self) -> bool {
+        self.large.refused.load(Relaxed)
+    }
+
     /// A mapping asks for large pages.
     pub(crate) fn note_large_asked(&self) {
         if !self.large.asked.load(Relaxed) {
@@ -70,7 +75,7 @@ impl<M: Machine> Space<M> {
         wanted
             && attrs.object.is_none()
             && !attrs.flags.intersects(SegFlags::NO_LARGE | SegFlags::QUARANTINE)
-            && !self.large.refused.load(Relaxed)
+            && !self.refuses_large()
     }
 
     /// The attributes of a leaf that a write may fill with a large page: it has no entries, and one mapping, which allows that, has all of it.

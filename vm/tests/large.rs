@@ -147,6 +147,22 @@ fn dropped_pages_read_zero_and_a_whole_leaf_may_be_large_again() {
 }
 
 #[test]
+fn zeros_that_were_read_make_room_for_a_large_page() {
+    let _g = alone();
+    let s = space();
+    s.map(&at(AT, 2 * LARGE, RW)).unwrap();
+    for page in [0, 7, 511, 512] {
+        assert_eq!(read(&s, AT + page * PAGE_SIZE), Ok(0));
+    }
+    write(&s, AT + 8 * PAGE_SIZE, 1).unwrap();
+    write(&s, AT + LARGE, 2).unwrap();
+    assert_eq!((large_pages(&s), s.usage().anon), (2, 2 * PAGES));
+    assert!(shows_block(AT) && shows_block(AT + LARGE));
+    write(&s, AT + 7 * PAGE_SIZE, 3).unwrap();
+    assert_eq!((read(&s, AT + 7 * PAGE_SIZE), read(&s, AT)), (Ok(3), Ok(0)));
+}
+
+#[test]
 fn a_right_that_is_taken_from_a_part_is_gone_there_alone() {
     let _g = alone();
     let s = large();

@@ -176,7 +176,8 @@ fn large_pages_named(name: &str) -> Option<LargePages> {
 /// Takes `transparent_hugepage=` from the kernel's command line.
 pub fn configure(command_line: &str) {
     let words = command_line.split_ascii_whitespace();
-    let mut named = words.filter_map(|word| word.strip_prefix("transparent_hugepage=")).filter_map(large_pages_named);
+    let mut named =
+        words.filter_map(|word| word.strip_prefix("transparent_hugepage=")).filter_map(large_pages_named);
     if let Some(mode) = named.next_back() {
         large::set_large_pages(mode);
     }
@@ -196,6 +197,8 @@ impl Text {
         let text = core::str::from_utf8(data).map_err(|_| EINVAL)?;
         let text = text.strip_suffix('\n').unwrap_or(text);
         let node = match self {
+            // As on Linux, nothing written changes nothing.
+            Text::LargePages if data.is_empty() => return Ok(()),
             Text::LargePages => {
                 large::set_large_pages(large_pages_named(text).ok_or(EINVAL)?);
                 return Ok(());

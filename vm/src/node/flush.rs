@@ -330,9 +330,7 @@ impl<'g> Gather<'g> {
     /// Makes room where it is full. No leaf is locked.
     #[inline]
     pub fn make_room<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
-        if self.is_full()
-            && (self.leaves.is_full() || self.blocks.is_full() || !self.set_aside(space))
-        {
+        if self.is_full() && (self.leaves.is_full() || self.blocks.is_full() || !self.set_aside(space)) {
             self.finish::<M>(space, order);
         }
     }

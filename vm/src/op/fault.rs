@@ -13,7 +13,7 @@ mod stack;
 
 use crate::addr::VirtAddr;
 use crate::error::{FaultError, VmError};
-use crate::frame::{OwnedFrame, pin};
+use crate::frame::{self, OwnedFrame, pin};
 use crate::machine::Machine;
 use crate::node::{Locked, MapObject};
 use crate::object::ObjectRef;
@@ -63,7 +63,7 @@ pub(crate) enum Step {
     Fill(ObjectRef, u64),
     /// This page of the object is to be marked dirty first.
     Dirty(ObjectRef, u64),
-    /// The leaf has no pages, and may get a large one.
+    /// The leaf has no private pages, and may get a large one.
     Large,
     /// Wait until the fork of this space is over.
     Forking,
@@ -172,7 +172,7 @@ impl<M: Machine> Space<M> {
         let leaf = path.node();
         let index = leaf.index(addr);
         if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
-            if leaf.counts().present() == 0 && self.may_want_large() {
+            if leaf.counts().private() == 0 && self.may_want_large() {
                 return Ok(Step::Large);
             }
             // Most likely without a policy of its own.
@@ -256,6 +256,13 @@ impl<M: Machine> Space<M> {
             }
         }
         let Some(source) = shown.frame::<M>() else { return Ok(Step::Again) };
+        if spare.is_none()
+            && leaf.counts().private() == 0
+            && core::ptr::eq(source, frame::zero_frame())
+            && self.may_want_large()
+        {
+            return Ok(Step::Large);
+        }
         let place = segment.place(index, leaf.address(index));
         let page =
             CopyOf { index, old: *shown, source, pinned: shown.pin::<M>(), forced: access.forced, place };

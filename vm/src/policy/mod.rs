@@ -352,7 +352,9 @@ impl Place {
     #[cold]
     pub fn try_block(self) -> Option<OwnedBlock> {
         match choose(self.policy, Some(self.page >> frame::LARGE_ORDER)) {
-            Some(choice) if choice.allowed != Nodes::MAX => OwnedBlock::try_take(choice.first, choice.allowed),
+            Some(choice) if choice.allowed != Nodes::MAX => {
+                OwnedBlock::try_take(choice.first, choice.allowed)
+            }
             Some(choice) => OwnedBlock::try_take(choice.first, 1 << choice.first),
             None => {
                 let here = machine::node_of(machine::cpu_id()) as usize % MAX_NUMA_NODES;

@@ -51,12 +51,7 @@ pub fn link(place: &AtomicU64, upper: &AtomicU64, note: impl FnOnce(), flush: im
 
 /// As `link`, to a large leaf: makes `place` say `entry`, which shows its block.
 #[inline]
-pub fn link_block<M: Machine>(
-    place: &AtomicU64,
-    entry: Entry,
-    note: impl FnOnce(),
-    flush: impl FnOnce(),
-) {
+pub fn link_block<M: Machine>(place: &AtomicU64, entry: Entry, note: impl FnOnce(), flush: impl FnOnce()) {
     let before = Entry(place.load(Ordering::Relaxed));
     // The hardware notes in the entry that it was used.
     if before.large_block::<M>().is_some_and(|block| entry.large_block::<M>() == Some(block)) {

@@ -78,11 +78,12 @@ impl<M: Machine> Space<M> {
             && !self.refuses_large()
     }
 
-    /// The attributes of a leaf that a write may fill with a large page: it has no entries, and one mapping, which allows that, has all of it.
+    /// The attributes of a leaf that a write may fill with a large page, when it has no entries any more: it has none but of the page of zeros, and one mapping,
+    /// which allows that, has all of it.
     pub(crate) fn large_candidate<'l>(&self, leaf: &'l Locked<'_>) -> Option<&'l MappingAttrs> {
         let [only] = leaf.segments.as_slice() else { return None };
         let is_whole = only.start == 0 && usize::from(only.end) == ENTRIES;
-        let may = is_whole && leaf.present() == 0 && only.attrs.prot.contains(Prot::WRITE);
+        let may = is_whole && leaf.private() == 0 && only.attrs.prot.contains(Prot::WRITE);
         (may && self.wants_large(&only.attrs)).then_some(&only.attrs)
     }
 

@@ -153,7 +153,11 @@ impl Machine for Soft {
                 for n in 0..512 {
                     if flushed.contains(&(*region * 512 + n)) && gone.insert(n) {
                         let kind = frame_of((*entry & ADDRESS) + ((n * PAGE_SIZE) as u64)).kind();
-                        assert_ne!(kind, FrameKind::Free, "a frame was freed before the flush (FreeAfterFlush)");
+                        assert_ne!(
+                            kind,
+                            FrameKind::Free,
+                            "a frame was freed before the flush (FreeAfterFlush)"
+                        );
                     }
                 }
                 gone.len() < 512

@@ -77,9 +77,7 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
             thread.space().refuse_large(a != 0);
             Ok(0)
         }
-        pr::PR_GET_THP_DISABLE if [a, b, c, d] == [0; 4] => {
-            Ok(usize::from(thread.space().refuses_large()))
-        }
+        pr::PR_GET_THP_DISABLE if [a, b, c, d] == [0; 4] => Ok(usize::from(thread.space().refuses_large())),
         pr::PR_SET_IO_FLUSHER => set_io_flusher(&thread, [a, b, c, d]),
         pr::PR_GET_IO_FLUSHER => get_io_flusher(&thread, [a, b, c, d]),
         pr::PR_MCE_KILL if [c, d] == [0; 2] => set_memory_failure(&thread, a as u32, b as u32),

@@ -10,15 +10,41 @@
 use super::{FAULTS, Spare, no_memory};
 use crate::addr::{ENTRIES, LEAF_SPAN};
 use crate::error::FaultError;
-use crate::frame::OwnedBlock;
+use crate::frame::{self, OwnedBlock};
 use crate::large::LARGE_COUNTS;
-use crate::machine::Machine;
+use crate::machine::{FlushCause, Machine};
+use crate::node::Locked;
+use crate::node::flush::Gather;
 use crate::order::Order;
 use crate::policy::Place;
 use crate::request::Prot;
 use crate::space::Space;
+use crate::space::range::RangeOp;
+use core::ops::Range;
 use sync::machine::give_way;
 use sync::rcu;
+
+/// Takes the page of zeros out, wherever it was read.
+struct DropZerosOp;
+
+impl<M: Machine> RangeOp<M> for DropZerosOp {
+    const CAUSE: FlushCause = FlushCause::CopyPage;
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+    const CHANGES_SEGMENTS: bool = false;
+
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a leaf")]
+    fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        for index in leaf.used_in(&range) {
+            let is_zeros =
+                leaf.look(index).frame::<M>().is_some_and(|f| core::ptr::eq(f, frame::zero_frame()));
+            if is_zeros {
+                let _borrowed = leaf.take_page::<M>(index);
+                gather.touched(leaf, index..index + 1);
+            }
+        }
+    }
+}
 
 /// Pages that are cleared before another thread may run: 64 KiB.
 const PIECE: u16 = 16;
@@ -69,6 +95,8 @@ impl<M: Machine> Space<M> {
                 return Ok(false);
             }
         }
+        // Who has read zeros there must not read on when others write.
+        self.apply(base, base.saturating_add(LEAF_SPAN), &mut DropZerosOp, order).map_err(no_memory)?;
         // A thread that goes on alone has none as yet.
         self.use_views();
         self.want_view();
@@ -87,7 +115,7 @@ impl<M: Machine> Space<M> {
         self.widen_view(base, order, rcu).map_err(no_memory)?;
         let Some(path) = self.reach(base, false, order, rcu).map_err(no_memory)? else { return Ok(false) };
         let Some(mut locked) = path.enter::<M>(order) else { return Ok(false) };
-        if !path.is_exclusive::<M>(&locked) {
+        if !path.is_exclusive::<M>(&locked) || locked.present() != 0 {
             return Ok(false);
         }
         let wanted = self.large_candidate(&locked).filter(|attrs| attrs.policy == place.policy);

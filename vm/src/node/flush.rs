@@ -283,7 +283,7 @@ impl<'g> Gather<'g> {
     /// Must it be flushed before more goes in?
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.entries.is_full() || self.leaves.is_full() || self.blocks.is_full()
+        self.entries.is_full() || self.leaves.is_full()
     }
 
     /// The entries `range` of `leaf` were cleared or changed.
@@ -300,7 +300,13 @@ impl<'g> Gather<'g> {
         debug_assert!(fits.is_ok());
     }
 
-    /// The pages of a block were taken out; their references are dropped after the flush. If there is no room, never: the caller checked [`Self::is_full`].
+    /// Is there room for one more block?
+    pub fn has_room_for_block(&self) -> bool {
+        !self.blocks.is_full()
+    }
+
+    /// The pages of a block were taken out; their references are dropped after the flush. If there is no room, never: the caller checked
+    /// [`Self::has_room_for_block`].
     pub fn add_block(&mut self, block: TakenBlock) {
         let fits = self.blocks.try_push(block);
         debug_assert!(fits.is_ok());
@@ -330,7 +336,7 @@ impl<'g> Gather<'g> {
     /// Makes room where it is full. No leaf is locked.
     #[inline]
     pub fn make_room<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
-        if self.is_full() && (self.leaves.is_full() || self.blocks.is_full() || !self.set_aside(space)) {
+        if self.blocks.is_full() || (self.is_full() && (self.leaves.is_full() || !self.set_aside(space))) {
             self.finish::<M>(space, order);
         }
     }
@@ -377,8 +383,8 @@ impl<'g> Gather<'g> {
             if !self.aside.is_empty() {
                 self.free_aside::<M>(proof);
             }
-            for block in self.blocks.drain(..) {
-                Retired::block(block, proof);
+            if !self.blocks.is_empty() {
+                self.free_blocks(proof);
             }
             for leaf in self.leaves.drain(..) {
                 Retired::leave_leaf::<M>(leaf, proof, order);
@@ -392,6 +398,14 @@ impl<'g> Gather<'g> {
 }
 
 impl Gather<'_> {
+    #[cold]
+    #[inline(never)]
+    fn free_blocks(&mut self, proof: Flushed<'_>) {
+        for block in self.blocks.drain(..) {
+            Retired::block(block, proof);
+        }
+    }
+
     /// In a frame of its own: what has nothing aside pays nothing for it.
     #[cold]
     #[inline(never)]

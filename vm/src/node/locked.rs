@@ -174,7 +174,7 @@ impl<'g> Locked<'g> {
     }
 
     /// Sets an absent entry to the page of zeros.
-    #[inline]
+    #[inline(always)]
     pub fn fill_zero_page<M: Machine>(&mut self, index: u16, prot: Prot) {
         let zeros = frame::zero_frame().addr();
         self.fill::<M>(index, Entry::page::<M>(zeros, prot.without_write(), false));

@@ -272,7 +272,7 @@ impl<M: Machine> Space<M> {
 }
 
 /// Puts the prepared frame of zeros in, for private memory with that policy.
-#[inline]
+#[inline(always)]
 fn fill_zero<M: Machine>(
     mut leaf: Locked<'_>,
     (index, addr): (u16, usize),

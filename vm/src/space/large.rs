@@ -108,7 +108,7 @@ impl<M: Machine> Space<M> {
         leaf.end_large();
     }
 
-    /// Takes all pages of a large leaf, which is locked and the space's own, into `gather`, which is not full.
+    /// Takes all pages of a large leaf, which is locked and the space's own, into `gather`, which has room for a block.
     #[cold]
     pub(crate) fn clear_large(&self, leaf: &mut Locked<'_>, gather: &mut Gather<'_>) {
         let _viewers = self.unlink(leaf);

@@ -440,6 +440,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
 /// Before `range` of a large leaf, which is the space's own, is changed: it is split, but where that leaves the pages as they are. Where all of them go, they
 /// go at once.
 #[cold]
+#[inline(never)]
 fn prepare_large<M: Machine, O: RangeOp<M>>(
     space: &Space<M>,
     leaf: &mut Locked<'_>,
@@ -447,7 +448,7 @@ fn prepare_large<M: Machine, O: RangeOp<M>>(
     gather: &mut Gather<'_>,
 ) {
     let is_whole = range.len() == ENTRIES;
-    if O::CLEARS && is_whole && !gather.is_full() {
+    if O::CLEARS && is_whole && gather.has_room_for_block() {
         space.clear_large(leaf, gather);
     } else if O::CHANGES_ENTRIES || (O::CHANGES_SEGMENTS && !is_whole) {
         space.split(leaf);

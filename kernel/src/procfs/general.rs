@@ -14,6 +14,7 @@ use crate::fs::vfs::superblock;
 use crate::fs::{block, caller, devfs, ninep};
 use crate::process::{ids, utsname, walk_processes};
 use crate::sched;
+use vm::large::LARGE_COUNTS;
 
 const NS: u64 = 1_000_000_000;
 /// USER_HZ.
@@ -107,6 +108,7 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
         ("Committed_AS:", total - free.min(total)),
         ("VmallocTotal:", 34_359_738_367),
         ("VmallocUsed:", 0),
+        ("AnonHugePages:", vm::frame::large_pages(None) * vm::ENTRIES as u64 * kib),
     ] {
         put!(out, "{name:<16}{value:>8} kB\n");
     }
@@ -281,6 +283,7 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
     put!(out, "nr_file_pages {}\n", objects.paged + objects.own);
     put!(out, "nr_dirty {}\nnr_writeback 0\n", ninep::dirty_pages());
     put!(out, "nr_shmem {}\n", objects.own);
+    put!(out, "nr_anon_transparent_hugepages {}\n", vm::frame::large_pages(None));
     let (mut minor, mut major) = (0, 0);
     walk_processes(|p| {
         let usage = p.usage();
@@ -295,6 +298,13 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
     });
     put!(out, "pgpgin {read}\npgpgout {written}\npswpin 0\npswpout 0\n");
     put!(out, "pgfault {}\npgmajfault {major}\n", minor + major);
+    let [mut made, mut lacked, mut split] = [0; 3];
+    for counts in LARGE_COUNTS.iter() {
+        made += counts.made.get();
+        lacked += counts.lacked.get();
+        split += counts.split.get();
+    }
+    put!(out, "thp_fault_alloc {made}\nthp_fault_fallback {lacked}\nthp_split_pmd {split}\n");
     super::tlb::vmstat(out)
 }
 

@@ -9,7 +9,6 @@ use sync::heap::Text;
 
 use crate::arch;
 use crate::errno::{ENOMEM, Result};
-use crate::fs::vfs::locks::tell_leases;
 use crate::fs::vfs::superblock;
 use crate::fs::{block, caller, devfs, ninep};
 use crate::process::{ids, utsname, walk_processes};
@@ -342,11 +341,6 @@ pub fn diskstats(out: &mut Vec<u8>) -> Result {
         put!(out, "\n");
     }
     Ok(())
-}
-
-/// Leases alone are listed, of the locks of files; lock statistics are in /proc/lockstat.
-pub fn locks(out: &mut Vec<u8>) -> Result {
-    tell_leases(out)
 }
 
 pub fn link_mounts(out: &mut Vec<u8>) -> Result {

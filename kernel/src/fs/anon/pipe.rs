@@ -183,7 +183,7 @@ impl Pipe {
         if from.left() == 0 {
             return Ok(0);
         }
-        let (mut done, mut kept) = (0, None);
+        let (mut done, mut kept, mut begins) = (0, None, true);
         let ended = |done: usize, error: Errno| if done > 0 { Ok(done) } else { Err(error) };
         loop {
             if self.readers.load(SeqCst) == 0 {
@@ -194,7 +194,10 @@ impl Pipe {
             let whole = if done == 0 && from.left() <= PIPE_BUF { from.left() } else { 1 };
             let mut ring = self.ring.lock();
             let (n, has_room) = if PACKETS {
-                (ring.write_packet(from), ring.has_room_for_packet())
+                let merged = if begins { ring.write_to_last(from) } else { 0 };
+                begins = false;
+                let packet = if from.left() > 0 { ring.write_packet(from) } else { 0 };
+                (merged + packet, ring.has_room_for_packet())
             } else {
                 let has_room = ring.capacity() - ring.len() >= whole;
                 (if has_room { ring.write(from) } else { 0 }, has_room)

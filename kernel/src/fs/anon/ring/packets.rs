@@ -78,6 +78,25 @@ impl Ring {
         })
     }
 
+    /// What begins a write in packets and goes into the page of bytes that are no packet is none either, as on Linux: as much as goes beyond whole pages. 0: it does not.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in the ring")]
+    pub fn write_to_last(&mut self, from: &mut Input<'_>) -> usize {
+        let rest = from.left() % PAGE;
+        let (index, offset) = self.place(self.head() + self.len());
+        // A packet's page is in the ring to its end.
+        if rest == 0 || offset == 0 || offset + rest > PAGE || self.len() + rest > self.capacity() {
+            return 0;
+        }
+        let page = self.pages.get_mut(index).and_then(|page| page.bytes.as_deref_mut());
+        let Some(to) = page.and_then(|page| page.get_mut(offset..offset + rest)) else { return 0 };
+        let taken = from.take(to);
+        if from.faulted() {
+            return 0;
+        }
+        self.len += taken as u32;
+        taken
+    }
+
     /// Takes in one packet, of a page at the most. 0: there is no room, no memory, or a fault.
     #[expect(
         clippy::arithmetic_side_effects,
@@ -366,6 +385,19 @@ mod tests {
             (read(&mut other), read(&mut ring), read(&mut ring)),
             (b"abcd".to_vec(), b"ef".to_vec(), b"g".to_vec())
         );
+    }
+
+    #[test]
+    fn what_goes_beyond_whole_pages_follows_bytes_in_their_page() {
+        let mut ring = Ring::try_new(3).unwrap();
+        let mut bytes = vec![7; PAGE + 3];
+        assert_eq!(ring.write_to_last(&mut Input::kernel(&bytes)), 0);
+        ring.write(&mut Input::kernel(b"ab"));
+        let from = &mut Input::kernel(&bytes);
+        assert_eq!((ring.write_to_last(from), ring.write_packet(from), from.left()), (3, PAGE, 0));
+        assert_eq!(ring.write_to_last(&mut Input::kernel(b"c")), 0);
+        assert_eq!(ring.read(&mut Output::kernel(&mut bytes)), PAGE + 3);
+        assert_eq!((&bytes[..6], ring.bytes_left()), (&b"ab\x07\x07\x07\x07"[..], 0));
     }
 
     #[test]

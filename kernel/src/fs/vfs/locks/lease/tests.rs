@@ -190,7 +190,8 @@ fn each_lease_is_listed_until_it_is_gone() {
         let _ = inode.locks.break_leases(READING, false);
         let listed = || {
             let mut out = alloc::vec::Vec::new();
-            crate::fs::vfs::locks::tell_locks(&mut out, &mut Cursor::FIRST, usize::MAX).unwrap();
+            let mut from = Cursor::FIRST;
+            crate::fs::vfs::locks::tell_locks(&mut out, &mut from, usize::MAX).unwrap();
             let all = std::string::String::from_utf8(out).unwrap();
             // Other tests have locks, on other inodes.
             all.lines().filter(|line| line.contains(" 00:01:7 ")).collect::<std::string::String>()

@@ -87,7 +87,6 @@ impl Lease {
         if !exclusive {
             self.weakens = false;
         }
-        self.listed.show(self.shown());
     }
 
     /// Somebody wants to open the file. True: the holder does not know that yet.
@@ -100,7 +99,6 @@ impl Lease {
         } else {
             (self.weakens, self.weaken_at) = (true, until);
         }
-        self.listed.show(self.shown());
         true
     }
 
@@ -169,6 +167,10 @@ impl Leases {
             f(lease);
             *exclusive = exclusive.saturating_add(usize::from(lease.exclusive));
         });
+        // Not while the tree is gone down: the list is one, too.
+        if let Some(lease) = self.get(file) {
+            lease.listed.show(lease.shown());
+        }
     }
 
     fn insert(&mut self, node: Box<Node<Lease>>) {

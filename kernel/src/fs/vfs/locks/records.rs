@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
-use core::mem::replace;
+use core::mem::{replace, swap};
 
 use super::listed::{Listed, Place as Inode, Spot};
 use super::shown::Shown;
@@ -262,7 +262,7 @@ impl Records {
     /// Takes the place in the list of the lock for another, which begins at the same place.
     fn take_listed(&mut self, record: &Record) -> Option<Listed> {
         let mut listed = None;
-        self.by_owner.change(&(record.owner, record.start), |item| listed = item.listed.take());
+        self.by_owner.change(&(record.owner, record.start), |item| swap(&mut listed, &mut item.listed));
         listed
     }
 
@@ -293,10 +293,13 @@ impl Records {
 
     /// Lets a lock end elsewhere; it overlaps no other of its owner's then.
     fn set_end(&mut self, record: &Record, end: u64) {
-        self.by_owner.change(&(record.owner, record.start), |item| {
-            item.record.end = end;
-            item.listed.iter().for_each(|listed| listed.show(Shown::of_record(&item.record)));
-        });
+        self.by_owner.change(&(record.owner, record.start), |item| item.record.end = end);
+        // Not while the tree is gone down: the list is one, too.
+        if let Some(item) = self.by_owner.last_to(&(record.owner, record.start))
+            && let Some(listed) = &item.listed
+        {
+            listed.show(Shown::of_record(&item.record));
+        }
         self.by_start.change(&ByStart(*record).key(), |item| item.0.end = end);
     }
 
@@ -361,11 +364,9 @@ impl Records {
 
     /// Gives a lock whose place in the list has gone to another a new one.
     fn list_again(&mut self, record: &Record, spare: &mut Spare) {
-        let inode = self.inode;
-        self.by_owner.change(&(record.owner, record.start), |item| {
-            let shown = Shown::of_record(&item.record);
-            item.listed = spare.take_listed().map(|listed| listed.entered(inode, shown));
-        });
+        let shown = Shown::of_record(record);
+        let mut listed = spare.take_listed().map(|listed| listed.entered(self.inode, shown));
+        self.by_owner.change(&(record.owner, record.start), |item| swap(&mut listed, &mut item.listed));
     }
 
     /// Cuts `range` out of its owner's locks, and with `add` puts it in. Says whether anything went or became weaker.
@@ -436,7 +437,7 @@ impl Records {
             _ => {}
         }
         if let Some(old) = cut {
-            self.list_again(&old, &mut spare);
+            self.list_again(&Record { end: range.start.saturating_sub(1), ..old }, &mut spare);
         }
         Ok(freed)
     }

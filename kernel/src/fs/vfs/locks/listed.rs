@@ -1,67 +1,40 @@
-//! The list of leases that /proc/locks shows.
+//! The list that /proc/locks shows: locks of files, leases, and who waits for them.
 //!
-//! A lease stands in a list of the CPU on which it was set, in the order in which they came; /proc/locks shows CPU after CPU, the last that came first, as Linux does.
-//! What it shows changes is stored beside, so that who lists locks no file's locks.
+//! Each stands in a list of the CPU on which it was set, in the order in which they came; /proc/locks shows CPU after CPU, the last that came first, as Linux does.
+//! So who locks what nobody else locks writes no line that others write. Who waits stands beside what it waits for, by its turn.
+//! What is shown of a lock lies here, so that who lists locks no file's locks.
 //!
+//! ```text
+//!   CPU 0:  3 FLOCK   1 POSIX     who waits for 1: turn 5, turn 9
+//!   CPU 1:  7 LEASE
+//! ```
+//!
+//! Invariants: who waits entered the list while what it waits for was in it; that may leave first.
 //! Lock order: a file's locks → a CPU's list.
 #![forbid(unsafe_code)]
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use alloc::boxed::Box;
 
-use sync::{CpuId, SpinLock, lock_class, machine, per_cpu, try_arc};
+use sync::{CpuId, SpinLock, lock_class, machine, per_cpu};
 
-use super::tell::{Range, Text, put_lock};
+use super::shown::Shown;
 use super::tree::{Item, Node, Tree};
-use crate::errno::{EINTR, Result};
-use crate::fs::vfs::inode::Inode;
+use crate::errno::Result;
 use crate::lock_order as level;
-use crate::sched::give_way;
 
-lock_class! { static LISTED: LockClass = ("leases", level::LeaseList); }
+lock_class! { static LISTED: LockClass = ("locks listed", level::LockList); }
 
-/// What is told of a lease.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shown {
-    /// Exclusive or not, as it is or is to become; none: it is to end.
-    pub target: Option<bool>,
-    pub breaking: bool,
-}
+/// The device and the number of an inode.
+pub type Place = (u64, u64);
 
-const EXCLUSIVE: u8 = 1;
-const ENDS: u8 = 2;
-const BREAKING: u8 = 4;
-
-impl Shown {
-    fn to_bits(self) -> u8 {
-        let target = match self.target {
-            Some(false) => 0,
-            Some(true) => EXCLUSIVE,
-            None => ENDS,
-        };
-        if self.breaking { target | BREAKING } else { target }
-    }
-
-    fn from_bits(bits: u8) -> Shown {
-        let target = if bits & ENDS != 0 { None } else { Some(bits & EXCLUSIVE != 0) };
-        Shown { target, breaking: bits & BREAKING != 0 }
-    }
-}
-
+#[derive(Clone, Copy)]
 struct Entry {
-    process: u32,
-    device: u64,
-    inode: u64,
-    shown: AtomicU8,
-}
-
-struct ByNumber {
     number: u64,
-    entry: Arc<Entry>,
+    place: Place,
+    shown: Shown,
 }
 
-impl Item for ByNumber {
+impl Item for Entry {
     type Key = u64;
     type Summary = ();
     fn key(&self) -> u64 {
@@ -71,85 +44,142 @@ impl Item for ByNumber {
     fn join(_: &mut (), _: &()) {}
 }
 
+/// Who waits for the lock of a number.
+struct Waiter {
+    lock: u64,
+    turn: u64,
+    shown: Shown,
+}
+
+impl Item for Waiter {
+    type Key = (u64, u64);
+    type Summary = ();
+    fn key(&self) -> (u64, u64) {
+        (self.lock, self.turn)
+    }
+    fn summary(&self) {}
+    fn join(_: &mut (), _: &()) {}
+}
+
 struct List {
-    leases: Tree<ByNumber>,
+    locks: Tree<Entry>,
+    waiters: Tree<Waiter>,
     /// The number of the next that comes.
     next: u64,
 }
 
 #[repr(align(64))]
-struct CpuList(SpinLock<List, level::LeaseList>);
+struct CpuList(SpinLock<List, level::LockList>);
 
 per_cpu! {
-    static LISTS: CpuList = CpuList(SpinLock::new(List { leases: Tree::new(), next: 1 }, &LISTED));
+    static LISTS: CpuList = CpuList(SpinLock::new(List { locks: Tree::new(), waiters: Tree::new(), next: 1 }, &LISTED));
 }
 
-/// A lease's place in the list, until it leaves it. That is not said by dropping it: where a tree of leases is changed, a tree of these would be, by the types.
-#[derive(Clone)]
-pub struct Listed {
-    entry: Arc<Entry>,
+/// Where a lock stands.
+#[derive(Clone, Copy)]
+pub struct Spot {
     cpu: CpuId,
     number: u64,
 }
 
+/// A lock's place in the list, and the memory for it. That the lock leaves the list is not said by dropping this: where a tree of locks is changed, a tree of
+/// these would be, by the types.
+pub struct Listed {
+    memory: Option<Box<Node<Entry>>>,
+    spot: Option<Spot>,
+}
+
 impl Listed {
-    /// Lists a lease of `inode`, which `process` asked for.
+    /// It is not in the list yet.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn try_new(inode: &Inode, process: u32, shown: Shown) -> Result<Listed> {
-        let shown = AtomicU8::new(shown.to_bits());
-        let entry = try_arc(Entry { process, device: inode.device, inode: inode.number, shown })?;
-        let mut node = Node::try_new(ByNumber { number: 0, entry: entry.clone() })?;
+    pub fn try_new() -> Result<Listed> {
+        let memory = Node::try_new(Entry { number: 0, place: (0, 0), shown: Shown::NOTHING })?;
+        Ok(Listed { memory: Some(memory), spot: None })
+    }
+
+    /// Lists a lock of the inode, on this CPU.
+    pub fn enter(&mut self, place: Place, shown: Shown) {
+        let Some(mut node) = self.memory.take() else { return };
         let cpu = machine::cpu_id();
         let mut list = LISTS.of(cpu).0.lock();
         let number = list.next;
         list.next = number.saturating_add(1);
-        node.item.number = number;
-        list.leases.insert(node);
+        node.item = Entry { number, place, shown };
+        list.locks.insert(node);
         drop(list);
-        Ok(Listed { entry, cpu, number })
+        self.spot = Some(Spot { cpu, number });
     }
 
+    /// The same, when it is listed.
+    pub fn entered(mut self, place: Place, shown: Shown) -> Listed {
+        self.enter(place, shown);
+        self
+    }
+
+    /// It is another one now.
     pub fn show(&self, shown: Shown) {
-        self.entry.shown.store(shown.to_bits(), Relaxed);
+        if let Some(Spot { cpu, number }) = self.spot {
+            LISTS.of(cpu).0.lock().locks.change(&number, |entry| entry.shown = shown);
+        }
     }
 
-    pub fn process(&self) -> u32 {
-        self.entry.process
+    /// The lock is gone. It may be listed again.
+    pub fn leave(&mut self) {
+        if let Some(Spot { cpu, number }) = self.spot.take() {
+            self.memory = LISTS.of(cpu).0.lock().locks.remove(&number);
+        }
     }
 
-    /// The lease is gone.
-    pub fn leave(&self) {
-        let gone = LISTS.of(self.cpu).0.lock().leases.remove(&self.number);
+    pub fn spot(&self) -> Option<Spot> {
+        self.spot
+    }
+}
+
+/// Somebody waits for the lock at a spot, until this is dropped.
+pub struct Blocked {
+    spot: Spot,
+    turn: u64,
+}
+
+impl Blocked {
+    /// `turn`: which of those who wait for locks of the file it is. The lock is in the list, and stays there meanwhile.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn begin(spot: Spot, turn: u64, shown: Shown) -> Result<Blocked> {
+        let node = Node::try_new(Waiter { lock: spot.number, turn, shown })?;
+        LISTS.of(spot.cpu).0.lock().waiters.insert(node);
+        Ok(Blocked { spot, turn })
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        let Spot { cpu, number } = self.spot;
+        let gone = LISTS.of(cpu).0.lock().waiters.remove(&(number, self.turn));
         drop(gone);
     }
 }
 
-/// The last lease on the list of `cpu` that came with `number` or before.
-fn last_to(cpu: CpuId, number: u64) -> Option<(u64, Arc<Entry>)> {
+/// The lock on the list of `cpu` that came last with `number` or before.
+pub(super) fn last_to(cpu: CpuId, number: u64) -> Option<(Spot, Place, Shown)> {
     let list = LISTS.of(cpu).0.lock();
-    list.leases.last_to(&number).map(|item| (item.number, item.entry.clone()))
+    let entry = list.locks.last_to(&number)?;
+    Some((Spot { cpu, number: entry.number }, entry.place, entry.shown))
 }
 
-/// Appends a line for each lease (/proc/locks). Gives way between them, and then no lock is held.
-///
-/// # Errors
-/// ENOMEM; EINTR: a signal that kills.
-pub fn tell_leases(out: &mut Vec<u8>) -> Result {
-    let mut line = 0_u64;
-    for cpu in 0..machine::cpus() {
-        let mut from = u64::MAX;
-        while let Some((number, entry)) = last_to(cpu, from) {
-            line = line.saturating_add(1);
-            let text = Text::of_lease(Shown::from_bits(entry.shown.load(Relaxed)));
-            let place = (entry.device, entry.inode);
-            put_lock(out, "", line, text, entry.process.into(), place, Range::WHOLE)?;
-            from = number.saturating_sub(1);
-            if give_way() {
-                return Err(EINTR);
-            }
-        }
+impl Spot {
+    /// The number before this.
+    pub(super) fn before(self) -> u64 {
+        self.number.saturating_sub(1)
     }
-    Ok(())
+
+    /// Who waits here whose turn comes after `turn`, the first of them. Turns begin with 1.
+    pub(super) fn next_waiter(self, turn: u64) -> Option<(u64, Shown)> {
+        let list = LISTS.of(self.cpu).0.lock();
+        let waiter = list.waiters.first_above(&(self.number, turn))?;
+        (waiter.lock == self.number).then_some((waiter.turn, waiter.shown))
+    }
 }

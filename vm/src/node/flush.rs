@@ -256,8 +256,8 @@ pub struct Gather<'g> {
     entries: ArrayVec<Taken, 60>,
     /// More of them, where a flush interrupts other CPUs: one is sent for all.
     aside: Vec<Taken>,
-    /// Of leaves that were large.
-    blocks: ArrayVec<TakenBlock, 2>,
+    /// Of a leaf that was large: one, since a gather lies on the stack.
+    blocks: ArrayVec<TakenBlock, 1>,
     leaves: ArrayVec<DetachedLeaf<'g>, 16>,
     pub removed: Removed,
     /// Of objects in `removed`: lists that a leaf is on and need not be. No more than `removed` has.

@@ -31,6 +31,13 @@ pub struct Node<I: Item> {
 
 type Link<I> = Option<Box<Node<I>>>;
 
+/// Puts `below` where nothing is: so nothing is dropped in the depth of the tree, which would take the stack.
+fn put<I: Item>(place: &mut Link<I>, below: Link<I>) {
+    let nothing = core::mem::replace(place, below);
+    debug_assert!(nothing.is_none());
+    core::mem::forget(nothing);
+}
+
 fn height<I: Item>(link: &Link<I>) -> u8 {
     link.as_ref().map_or(0, |node| node.height)
 }
@@ -73,18 +80,18 @@ impl<I: Item> Node<I> {
 
     fn turned_right(mut self: Box<Self>) -> Box<Self> {
         let Some(mut top) = self.left.take() else { return self };
-        self.left = top.right.take();
+        put(&mut self.left, top.right.take());
         self.update();
-        top.right = Some(self);
+        put(&mut top.right, Some(self));
         top.update();
         top
     }
 
     fn turned_left(mut self: Box<Self>) -> Box<Self> {
         let Some(mut top) = self.right.take() else { return self };
-        self.right = top.left.take();
+        put(&mut self.right, top.left.take());
         self.update();
-        top.left = Some(self);
+        put(&mut top.left, Some(self));
         top.update();
         top
     }
@@ -94,13 +101,15 @@ impl<I: Item> Node<I> {
         match self.lean() {
             2.. => {
                 if self.left.as_ref().is_some_and(|left| left.lean() < 0) {
-                    self.left = self.left.take().map(Self::turned_left);
+                    let turned = self.left.take().map(Self::turned_left);
+                    put(&mut self.left, turned);
                 }
                 self.turned_right()
             }
             ..=-2 => {
                 if self.right.as_ref().is_some_and(|right| right.lean() > 0) {
-                    self.right = self.right.take().map(Self::turned_right);
+                    let turned = self.right.take().map(Self::turned_right);
+                    put(&mut self.right, turned);
                 }
                 self.turned_left()
             }
@@ -113,10 +122,11 @@ impl<I: Item> Node<I> {
 
     fn with(mut self: Box<Self>, new: Box<Self>) -> Box<Self> {
         let side = if new.item.key() < self.item.key() { &mut self.left } else { &mut self.right };
-        *side = Some(match side.take() {
+        let below = match side.take() {
             Some(below) => below.with(new),
             None => new,
-        });
+        };
+        put(side, Some(below));
         self.balanced()
     }
 
@@ -145,7 +155,8 @@ impl<I: Item> Node<I> {
             let rest = match (left, right) {
                 (left, Some(right)) => {
                     let (right, mut top) = right.without_first();
-                    (top.left, top.right) = (left, right);
+                    put(&mut top.left, left);
+                    put(&mut top.right, right);
                     Some(top.balanced())
                 }
                 (left, None) => left,
@@ -156,7 +167,7 @@ impl<I: Item> Node<I> {
         let side = if *key < here { &mut self.left } else { &mut self.right };
         let Some(below) = side.take() else { return (Some(self), None) };
         let (rest, taken) = below.without(key);
-        *side = rest;
+        put(side, rest);
         (Some(self.balanced()), taken)
     }
 
@@ -164,7 +175,7 @@ impl<I: Item> Node<I> {
         match self.left.take() {
             Some(left) => {
                 let (rest, first) = left.without_first();
-                self.left = rest;
+                put(&mut self.left, rest);
                 (Some(self.balanced()), first)
             }
             None => (self.right.take(), self),

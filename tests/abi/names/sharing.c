@@ -268,6 +268,36 @@ static void trees(void)
 	clear();
 }
 
+static void joins(void)
+{
+	section("joins");
+	dirs("", "ghi");
+	fresh("one", "g");
+	dirs("g", "xy");
+	bind("g", "h"), bind("g/x", "i");
+	fresh("two", "h/x");
+	SHOW(move(AT_FDCWD, "g", AT_FDCWD, "h", GROUP));
+	kind("g", MS_SHARED);
+	SHOW(move(AT_FDCWD, "h/x", AT_FDCWD, "h", GROUP));
+	SHOW(move(AT_FDCWD, "g/x", AT_FDCWD, "h", GROUP));
+	SHOW(move(AT_FDCWD, "g", AT_FDCWD, "h/y", GROUP));
+	SHOW(move(AT_FDCWD, "g", AT_FDCWD, "h", GROUP | BENEATH));
+	SHOW(move(AT_FDCWD, "g", AT_FDCWD, "h", GROUP));
+	SHOW(move(AT_FDCWD, "g", AT_FDCWD, "h", GROUP));
+	SHOW(move(AT_FDCWD, "g", AT_FDCWD, "i", GROUP));
+	show("three that were private");
+	SHOW(fresh("three", "g/y"));
+	show("passed on");
+	kind("i", MS_SLAVE);
+	kind("h", MS_PRIVATE);
+	SHOW(move(AT_FDCWD, "i", AT_FDCWD, "h", GROUP));
+	dirs("", "j");
+	bind("g/x", "j"), kind("j", MS_PRIVATE);
+	SHOW(move(AT_FDCWD, "i", AT_FDCWD, "j", GROUP));
+	show("a slave as another is");
+	clear();
+}
+
 struct attributes {
 	uint64_t set, clear, kind, user_space;
 };
@@ -390,6 +420,7 @@ int main(void)
 	passed();
 	takes();
 	trees();
+	joins();
 	calls();
 	spaces();
 	return 0;

@@ -232,7 +232,11 @@ fn translate<R>(addr: usize, write: bool, exec: bool, f: impl Fn(u64) -> R) -> R
                         let region = page / 512 * 512..page / 512 * 512 + 512;
                         let is_small = |(a, page): &(u16, usize)| *a == c.asid && region.contains(page);
                         assert!(!c.pages.keys().any(is_small), "translations of both sizes");
-                        entry.fetch_or(ACCESSED | if write { DIRTY } else { 0 }, Ordering::AcqRel);
+                        let marked = e | ACCESSED | if write { DIRTY } else { 0 };
+                        if entry.compare_exchange(e, marked, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                            // It was cut just now. Hardware would walk again, and may as well fault.
+                            return Err(());
+                        }
                         c.large.insert((c.asid, page / 512), (rights, HashSet::new()));
                         return Ok(f((e & ADDRESS) + (page % 512 * PAGE_SIZE) as u64));
                     }

@@ -138,10 +138,6 @@ sync::lock_order! {
     level FsConfiguration;
     /// The flags and options of a super block change. Its holder looks at what processes have open.
     level SuperChanges;
-    /// The table of mounts changes.
-    level Mounts;
-    /// The namespaces of mounts but the first.
-    level MountNamespaces;
     /// A super block's renames between directories, for which the shape of the tree stands still. Before the directories.
     level Rename;
     /// The one devpts: its directory and options. Its holder makes and removes names.
@@ -160,6 +156,10 @@ sync::lock_order! {
     level Directory;
     /// A file of /proc: its text. Its holder looks into processes and their epolls, and copies the text to the reader.
     level ProcContent;
+    /// The tree of mounts changes, or is asked how mounts share, for a text of /proc too.
+    level Mounts;
+    /// The namespaces of mounts but the first.
+    level MountNamespaces;
     /// How far syslog(2) and /proc/kmsg have read the kernel's log.
     level LogReader;
     /// The graph of epolls that watch each other changes or is walked.

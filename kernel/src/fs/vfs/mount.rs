@@ -6,7 +6,7 @@
 //! Beside the trees of namespaces there are trees that a descriptor holds (`anonymous`): nothing is mounted in them or taken out, until the whole tree is moved
 //! to a place in one of those, or its descriptor is closed.
 //!
-//! Lock order: `MOUNTS` before directory locks.
+//! Lock order: no directory is locked under `MOUNTS`, which comes after the text of a file of /proc.
 #![forbid(unsafe_code)]
 
 mod anonymous;

@@ -79,6 +79,7 @@ pub(super) fn told_of(peers: &mut Peers, mount: &Mount) -> Result<Vec<MountRef>>
                 if !ptr::eq::<Mount>(&**member, mount) {
                     all.try_push(member.clone())?;
                 }
+                schedule_if_needed();
             }
             Ok(())
         })?;
@@ -158,6 +159,9 @@ impl Spread {
                 last.try_extend(tree.iter().map(|(mount, _)| mount.clone()))?;
             }
             for member in members {
+                if give_way() {
+                    return Err(EINTR);
+                }
                 let is_here = ptr::eq::<Mount>(&*member, &*point.mount);
                 if is_here || !is_inside(&point.dentry, &member.root) {
                     continue;

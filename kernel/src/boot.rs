@@ -3,7 +3,7 @@
 //! Order: this CPU's early state and the console → what the machine has (memory map, ACPI) → frames and heap →
 //! functions of PCI → the other CPUs → scheduler → file systems with the initramfs → the first process.
 
-use crate::{FILE_SYSTEMS, arch, device, fs, process, sched, syscall};
+use crate::{FILE_SYSTEMS, arch, device, fs, process, sched, syscall, sysfs};
 
 /// Begins in Rust on the boot CPU, on the boot stack, with the first page tables and interrupts off.
 /// `start_info` is the physical address of the loader's `hvm_start_info`.
@@ -52,6 +52,7 @@ static RELIEF: process::Relief = process::Relief(device::virtio::balloon::reliev
 /// The part of the boot that may sleep: the root file system and the first process.
 fn finish_boot(_: usize) {
     syscall::trace::configure(arch::command_line());
+    sysfs::configure(arch::command_line());
     #[cfg(feature = "lockdep")]
     crate::lock_order::plant_inversion(arch::command_line());
     #[cfg(debug_assertions)]

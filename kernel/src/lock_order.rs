@@ -324,8 +324,8 @@ sync::lock_order! {
     level PollWatchers;
     /// Whom an open file tells of its input and output.
     level FileOwner;
-    /// The leases that were set on a CPU.
-    level LeaseList;
+    /// The locks of files that were set on a CPU, and who waits for them.
+    level LockList;
     /// What is ready in an epoll.
     level EpollReady;
     /// The epolls' watches that end with an open file.

@@ -18,8 +18,9 @@
 //! | 1 | 1 | reserved for pages that are elsewhere: with bit 8 clear in swap, bits 3 to 7 the device; with bit 8 set in migration | the slot; the frame |
 //! | 0 | 0 | none | |
 //!
-//! Also reserved: entries above a leaf with the machine's large bit, for pages of 2 MiB. Nothing makes a reserved entry yet, and what meets
-//! one stops the kernel, where debug assertions are on: a walk that took it for a table would go through a program's page.
+//! An entry with the machine's large bit, in the place of one that leads to a leaf, shows the leaf's block whole (node/large.rs). Such entries lie in views alone, which
+//! nobody but the hardware walks, and a busy entry there is a link that was cut (`Entry::CUT`). What meets one elsewhere, or a reserved entry, stops the kernel, where debug assertions are on: a walk that took it for a table would
+//! go through a program's page.
 //! `vm/tests/entries.rs` holds the encoding to this.
 #![forbid(unsafe_code)]
 
@@ -56,6 +57,8 @@ pub enum LeafEntry {
 pub enum UpperEntry {
     Absent,
     Table(PhysAddr),
+    /// In a view: the block that all entries of a leaf show.
+    Large(PhysAddr),
 }
 
 /// Fails to compile where the machine's hardware looks at bits that are the software's.
@@ -76,6 +79,9 @@ pub(crate) const fn assert_fits<M: Machine>() {
 
 impl Entry {
     pub const ABSENT: Self = Self(0);
+
+    /// In a view, in the place of a link that showed a block and was cut: the CPU may still have that translation. To the hardware it is absent.
+    pub const CUT: Self = Self(BUSY);
 
     /// `cpu` is replacing the page: its old translation is being flushed from other CPUs (op/fault/cow.rs). A CPU replaces one page at a time, so
     /// it knows its own busy entry from one that another CPU made there after it.
@@ -108,6 +114,7 @@ impl Entry {
         match self.0 & (M::PRESENT | M::LARGE) {
             _ if self.is_absent() => UpperEntry::Absent,
             present if present == M::PRESENT => UpperEntry::Table(self.address::<M>()),
+            present if present == M::PRESENT | M::LARGE => UpperEntry::Large(self.address::<M>()),
             _ => panic!("an entry above a leaf that leads to no table: {:#x}", self.0),
         }
     }
@@ -117,6 +124,19 @@ impl Entry {
     pub fn table<M: Machine>(self) -> Option<PhysAddr> {
         debug_assert!(self.is_absent() || self.in_upper::<M>() == UpperEntry::Table(self.address::<M>()));
         (!self.is_absent()).then_some(self.address::<M>())
+    }
+
+    /// The entry of a view that shows a block whole, where this is what a leaf says of the block's first page: with the same rights.
+    pub fn large_page<M: Machine>(self) -> Self {
+        debug_assert!(self.0 & M::PRESENT != 0 && self.owns_frame());
+        Self(self.0 & !PRIVATE | M::LARGE)
+    }
+
+    /// The block that an entry of a view shows whole.
+    #[inline]
+    pub fn large_block<M: Machine>(self) -> Option<PhysAddr> {
+        let bits = M::PRESENT | M::LARGE;
+        (self.0 & bits == bits).then_some(PhysAddr(self.0 & M::ADDRESS))
     }
 
     #[inline]

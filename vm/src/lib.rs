@@ -19,6 +19,7 @@ pub mod audit;
 pub mod entry;
 mod error;
 pub mod frame;
+pub mod large;
 pub mod machine;
 pub mod node;
 pub mod object;

@@ -132,4 +132,7 @@ pub enum Advice {
     /// Whether a core dump has the mapping.
     DontDump,
     DoDump,
+    /// Whether it may come in large pages.
+    Large,
+    NoLarge,
 }

@@ -297,6 +297,15 @@ impl SpaceTlb {
         self.send::<M>(&FlushRequest { space: self, range, leave: false }, cpus, tables, cause);
     }
 
+    /// Drops this CPU's translations of `range`.
+    #[cold]
+    pub(crate) fn flush_here<M: Machine>(&self, range: FlushRange) {
+        let irq = machine::irq_save();
+        TLB_COUNTS.this().count_local::<M>(&range);
+        self.handle_flush::<M>(&FlushRequest { space: self, range, leave: false }, machine::cpu_id());
+        machine::irq_restore(irq);
+    }
+
     /// As `flush`, of all leaves.
     pub(crate) fn flush_all<M: Machine>(&self, range: FlushRange, cause: FlushCause) {
         let cpus = CpuSet(self.cpus.all_to_flush());

@@ -56,6 +56,16 @@ proptest! {
     }
 
     #[test]
+    fn a_large_page_comes_out_as_it_was_put_in(number in 0..1u64 << 31, prot in rights()) {
+        let first = Entry::page::<Soft>(PhysAddr(number << 21), prot | Prot::READ, true);
+        let entry = first.large_page::<Soft>();
+        prop_assert_eq!(entry.in_upper::<Soft>(), UpperEntry::Large(PhysAddr(number << 21)));
+        prop_assert_eq!(entry.large_block::<Soft>(), Some(PhysAddr(number << 21)));
+        prop_assert_eq!(first.large_block::<Soft>(), None);
+        prop_assert_eq!(Soft::is_writable(entry), prot.contains(Prot::WRITE));
+    }
+
+    #[test]
     fn a_table_comes_out_as_it_was_put_in(table in frames(), writable: bool) {
         let entry = Soft::table(table, writable);
         prop_assert_eq!(entry.in_upper::<Soft>(), UpperEntry::Table(table));
@@ -77,8 +87,9 @@ proptest! {
             _ => None,
         };
         prop_assert_eq!(kind, expected);
+        prop_assert_eq!(catch_unwind(|| entry.in_upper::<Soft>()).is_ok(), present || word == 0);
         let is_table = present && word & Soft::LARGE == 0;
-        prop_assert_eq!(catch_unwind(|| entry.in_upper::<Soft>()).is_ok(), is_table || word == 0);
+        prop_assert_eq!(catch_unwind(|| entry.table::<Soft>()).is_ok(), is_table || word == 0);
     }
 }
 

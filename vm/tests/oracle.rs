@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use soft::{Soft, free_frames, read, start, switch_to, write};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use sync::machine::hosted::{self, as_cpu};
+use vm::large::{LARGE_COUNTS, LargePages, set_large_pages};
 use vm::*;
 
 /// A window that holds the border of a gigabyte and several of leaves, and begins and ends inside one.
@@ -295,7 +296,10 @@ impl World {
 fn ops() -> impl Strategy<Value = Op> {
     let space = || 0..SPACES;
     // Whole leaves, borders and single pages.
-    let page = || prop_oneof![0..PAGES, (0usize..5).prop_map(|l| (l * 512 + 5) % PAGES), 760usize..790];
+    let page = || {
+        let leaf = (0usize..3).prop_map(|l| l * 512 + 261);
+        prop_oneof![0..PAGES, (0usize..5).prop_map(|l| (l * 512 + 5) % PAGES), leaf, 760usize..790]
+    };
     let len = || prop_oneof![4 => 1usize..6, 2 => 1usize..700, 1 => Just(512), 1 => 1000usize..PAGES];
     prop_oneof![
         4 => (space(), page(), len(), any::<u8>(), any::<u8>(), 0..OBJECT_PAGES / 2)
@@ -318,11 +322,35 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Where whole leaves are mapped and written more often than else.
+fn ops_on_leaves() -> impl Strategy<Value = Op> {
+    let leaf = || (0usize..3).prop_map(|l| l * 512 + 261);
+    let space = || 0..SPACES;
+    prop_oneof![
+        5 => ops().boxed(),
+        1 => (space(), leaf(), 1usize..4)
+            .prop_map(|(space, page, leaves)| Op::Map { space, page, len: leaves * 512, prot: 7, back: 0, offset: 0 })
+            .boxed(),
+        3 => (space(), leaf(), 0usize..512, any::<u32>())
+            .prop_map(|(space, leaf, n, v)| Op::Write { space, page: leaf + n, count: 3, value: v.into() })
+            .boxed(),
+        1 => (space(), leaf()).prop_map(|(space, page)| Op::Drop { space, page, len: 512 }).boxed(),
+    ]
+}
+
+/// The tests of this file share memory, and its frames are counted.
+static ONE: Mutex<()> = Mutex::new(());
+
 /// `pressed`: each operation gives way wherever it may.
 fn sequences(multithreaded: bool, pressed: bool, cases: u32) {
+    // No CPU of these has a view.
     start(4);
+    run(ops(), multithreaded, pressed, cases);
+}
+
+fn run(ops: impl Strategy<Value = Op>, multithreaded: bool, pressed: bool, cases: u32) {
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let steps = prop::collection::vec((0u32..3, ops()), 1..60);
+    let steps = prop::collection::vec((0u32..3, ops), 1..60);
     runner
         .run(&steps, |steps| {
             let before = free_frames();
@@ -347,8 +375,24 @@ fn sequences(multithreaded: bool, pressed: bool, cases: u32) {
 
 #[test]
 fn spaces_agree_with_the_oracle() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     sequences(false, false, 200);
     sequences(true, false, 120);
     sequences(false, true, 40);
     sequences(true, true, 30);
+}
+
+/// Where CPUs have views, and memory comes in large pages.
+#[test]
+fn large_pages_agree_with_the_oracle() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    start(FIRST_CPU + 8);
+    set_large_pages(LargePages::Always);
+    run(ops_on_leaves(), false, false, 150);
+    run(ops_on_leaves(), true, false, 150);
+    run(ops_on_leaves(), true, true, 30);
+    set_large_pages(LargePages::Asked);
+    let (made, split) =
+        LARGE_COUNTS.iter().fold((0, 0), |(made, split), c| (made + c.made.get(), split + c.split.get()));
+    assert!(made > 300 && split > 50, "{made} large pages were made, {split} split");
 }

@@ -28,6 +28,7 @@ use crate::fs::caller::{self, Capability};
 use crate::fs::file::mapped;
 use crate::fs::vfs::numbers;
 use crate::lock_order as level;
+use crate::memory::commit;
 
 lock_class! { static SEGMENT: LockClass = ("shared memory segment", level::IpcObject); }
 
@@ -147,9 +148,8 @@ pub fn check_size(size: u64) -> Result {
 impl Segment {
     fn try_new(id: i32, key: i32, size: u64, flags: u32, reserves: bool) -> Result<Arc<Segment>> {
         check_size(size)?;
-        // What can never be backed is refused at once.
-        if reserves && pages(size) > vm::frame::total_frames() {
-            return Err(ENOMEM);
+        if reserves {
+            commit::check(usize::try_from(size).unwrap_or(usize::MAX))?;
         }
         let counted = Counted::try_new(pages(size))?;
         let current = caller::current();

@@ -396,7 +396,6 @@ fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<T
         } else {
             caller.programs.load(Ordering::Relaxed)
         },
-        no_large_pages: AtomicBool::new(caller.no_large_pages.load(Ordering::Relaxed)),
         barriers: AtomicU32::new(caller.barriers.load(Ordering::Relaxed)),
         ..blank(id, parts.space.clone(), signals, caller.limits.copy())
     })?;
@@ -437,7 +436,6 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         dump: RcuArc::empty(),
         subreaper: AtomicBool::new(false),
         without_tty: AtomicBool::new(false),
-        no_large_pages: AtomicBool::new(false),
         adjustment: badness::Adjustment::new(),
         executed: AtomicBool::new(false),
         programs: AtomicU32::new(0),

@@ -155,8 +155,6 @@ pub struct Process {
     pub(crate) subreaper: AtomicBool,
     /// It does without the terminal of its session (TIOCNOTTY).
     pub(crate) without_tty: AtomicBool,
-    /// PR_SET_THP_DISABLE.
-    pub(crate) no_large_pages: AtomicBool,
     /// What is said about choosing it when memory is out.
     pub adjustment: badness::Adjustment,
     /// It has called exec since it was forked.

@@ -3,6 +3,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::entry::{Make, MakeOf, Setting};
 use super::manner::Manner;
@@ -10,6 +11,7 @@ use super::task::who::Who;
 use super::{Source, process as files, status};
 use crate::errno::{EACCES, EPERM, ESRCH, Result};
 use crate::fs::caller;
+use crate::fs::vfs::locks::{Cursor, tell_locks};
 use crate::process::Process;
 
 pub(super) struct OfMachine(pub(super) Make);
@@ -21,6 +23,38 @@ impl Source for OfMachine {
 
     fn text(&self, out: &mut Vec<u8>) -> Result {
         (self.0)(out)
+    }
+}
+
+/// The locks of files.
+pub(super) struct OfLocks {
+    /// Lines of the parts that were made. Changed by who makes a part, one at a time.
+    lines: AtomicU64,
+}
+
+impl OfLocks {
+    pub(super) fn new() -> OfLocks {
+        OfLocks { lines: AtomicU64::new(0) }
+    }
+}
+
+/// Bytes of a text that are made at a time, and the rest of a lock.
+const PART: usize = 16 << 10;
+
+impl Source for OfLocks {
+    fn manner(&self) -> Manner {
+        Manner::Machine
+    }
+
+    fn text(&self, out: &mut Vec<u8>) -> Result {
+        self.part(0, out).map(drop)
+    }
+
+    fn part(&self, from: usize, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        let mut at = if from == 0 { Cursor::FIRST } else { Cursor::at(from, self.lines.load(Relaxed)) };
+        let more = tell_locks(out, &mut at, PART)?;
+        self.lines.store(at.line, Relaxed);
+        Ok(more.then(|| at.place()))
     }
 }
 

@@ -26,6 +26,8 @@ pub enum What {
     Text(Make),
     /// A text that only root reads. The first is done when it is opened, with no lock held; locks of the file are held where its text is made.
     Secret(fn(), Make),
+    /// The locks of files.
+    Locks,
     /// What the kernel has said.
     Log,
     Link(Make),

@@ -9,11 +9,11 @@ use sync::heap::Text;
 
 use crate::arch;
 use crate::errno::{ENOMEM, Result};
-use crate::fs::vfs::locks::tell_leases;
 use crate::fs::vfs::superblock;
 use crate::fs::{block, caller, devfs, ninep};
 use crate::process::{ids, utsname, walk_processes};
 use crate::sched;
+use vm::large::LARGE_COUNTS;
 
 const NS: u64 = 1_000_000_000;
 /// USER_HZ.
@@ -76,6 +76,17 @@ fn mapped_pages() -> u64 {
     pages.min(objects.paged.saturating_add(objects.own))
 }
 
+/// Pages that programs may write to themselves, touched or not. Added up now; those of processes that share a space count for each.
+fn asked_pages() -> u64 {
+    let mut pages = 0u64;
+    walk_processes(|process| {
+        let usage = process.space().map(|space| space.usage()).unwrap_or_default();
+        pages = pages.saturating_add(usage.data.saturating_add(usage.stack) as u64);
+        true
+    });
+    pages
+}
+
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn meminfo(out: &mut Vec<u8>) -> Result {
     let kib = 4;
@@ -103,10 +114,12 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
         ("Slab:", slab),
         ("SReclaimable:", 0),
         ("SUnreclaim:", slab),
-        ("CommitLimit:", total),
-        ("Committed_AS:", total - free.min(total)),
+        // By vm.overcommit_ratio, which is 50.
+        ("CommitLimit:", total / 2),
+        ("Committed_AS:", (asked_pages() + objects.own) * kib),
         ("VmallocTotal:", 34_359_738_367),
         ("VmallocUsed:", 0),
+        ("AnonHugePages:", vm::frame::large_pages(None) * vm::ENTRIES as u64 * kib),
     ] {
         put!(out, "{name:<16}{value:>8} kB\n");
     }
@@ -281,6 +294,7 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
     put!(out, "nr_file_pages {}\n", objects.paged + objects.own);
     put!(out, "nr_dirty {}\nnr_writeback 0\n", ninep::dirty_pages());
     put!(out, "nr_shmem {}\n", objects.own);
+    put!(out, "nr_anon_transparent_hugepages {}\n", vm::frame::large_pages(None));
     let (mut minor, mut major) = (0, 0);
     walk_processes(|p| {
         let usage = p.usage();
@@ -295,6 +309,13 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
     });
     put!(out, "pgpgin {read}\npgpgout {written}\npswpin 0\npswpout 0\n");
     put!(out, "pgfault {}\npgmajfault {major}\n", minor + major);
+    let [mut made, mut lacked, mut split] = [0; 3];
+    for counts in LARGE_COUNTS.iter() {
+        made += counts.made.get();
+        lacked += counts.lacked.get();
+        split += counts.split.get();
+    }
+    put!(out, "thp_fault_alloc {made}\nthp_fault_fallback {lacked}\nthp_split_pmd {split}\n");
     super::tlb::vmstat(out)
 }
 
@@ -342,11 +363,6 @@ pub fn diskstats(out: &mut Vec<u8>) -> Result {
         put!(out, "\n");
     }
     Ok(())
-}
-
-/// Leases alone are listed, of the locks of files; lock statistics are in /proc/lockstat.
-pub fn locks(out: &mut Vec<u8>) -> Result {
-    tell_leases(out)
 }
 
 pub fn link_mounts(out: &mut Vec<u8>) -> Result {

@@ -31,7 +31,7 @@ pub static ROOT: &[Entry] = &[
     Entry { name: "kmsg", what: What::Log },
     text("latency", latency::text),
     text("loadavg", general::loadavg),
-    text("locks", general::locks),
+    Entry { name: "locks", what: What::Locks },
     text("lockstat", lockstat::text),
     text("meminfo", general::meminfo),
     text("misc", devices::nothing),

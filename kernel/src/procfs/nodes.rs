@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use sync::try_box;
 
-use super::content::{OfMachine, OfProcess, OfSetting};
+use super::content::{OfLocks, OfMachine, OfProcess, OfSetting};
 use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
 use super::names::{PROCESS, ROOT, from_letter};
@@ -37,6 +37,7 @@ enum Node {
     Text(Make),
     /// The first is done at each open.
     Secret(fn(), Make),
+    Locks,
     Log,
     Link(Make),
     Setting(&'static Setting),
@@ -96,6 +97,7 @@ fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
     match what {
         What::Text(f) => make(device, number, Kind::Regular, 0o444, Node::Text(f)),
         What::Secret(before, f) => make(device, number, Kind::Regular, 0o400, Node::Secret(before, f)),
+        What::Locks => make(device, number, Kind::Regular, 0o444, Node::Locks),
         What::Log => make(device, number, Kind::Regular, 0o400, Node::Log),
         What::Link(f) => make(device, number, Kind::Symlink, 0o777, Node::Link(f)),
         What::Dir(list) => make(device, number, Kind::Directory, 0o555, Node::Fixed(list, number)),
@@ -446,6 +448,7 @@ impl InodeOps for Node {
                 before();
                 TextFile::open(OfMachine(make)).map(Some)
             }
+            Node::Locks => TextFile::open(OfLocks::new()).map(Some),
             Node::Log => kmsg::open().map(Some),
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
             Node::TextOf(who, make, entry) => {

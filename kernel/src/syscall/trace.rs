@@ -123,12 +123,13 @@ impl Asks {
     }
 }
 
-/// Is one of a row's arguments a path?
+/// Is one of a row's arguments a path, or may it have one within: a socket's address, a message's, an option of a file system?
 #[expect(clippy::arithmetic_side_effects, reason = "evaluated when the kernel is built")]
 pub const fn has_path(arguments: &str) -> bool {
+    const WORDS: [&str; 4] = ["Path", "SOCKADDR", "MSGHDR", "FSCONFIG"];
     let mut at = 0;
     while at < arguments.len() {
-        if any(arguments.as_bytes(), at, &["Path"]) {
+        if any(arguments.as_bytes(), at, &WORDS) {
             return true;
         }
         at += 1;

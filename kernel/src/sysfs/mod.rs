@@ -25,6 +25,8 @@ mod system;
 mod texts;
 mod tree;
 
+pub use texts::configure;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

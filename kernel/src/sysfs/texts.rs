@@ -14,6 +14,7 @@ use super::{devices, memory};
 use crate::arch;
 use crate::arch::seat::{CacheKind, Seat};
 use crate::errno::{EINVAL, ENOMEM, Result};
+use vm::large::{self, LargePages};
 use vm::policy;
 
 macro_rules! put {
@@ -89,6 +90,8 @@ pub enum Text {
     Disk(OfDisk, u32),
     /// Pages in a row that a node gets (`vm::policy`). It can be written.
     Weight(u32),
+    /// Which memory comes in large pages (`vm::large`). It can be written.
+    LargePages,
     Function(OfFunction, u32),
     Virtio(OfVirtio, u32),
     Firmware(OfFirmware),
@@ -162,10 +165,28 @@ impl Set {
     }
 }
 
+const LARGE_PAGES: [(&str, LargePages); 3] =
+    [("always", LargePages::Always), ("madvise", LargePages::Asked), ("never", LargePages::Never)];
+
+/// What Linux calls `name` in transparent_hugepage/enabled, and in `transparent_hugepage=` on the kernel's command line.
+fn large_pages_named(name: &str) -> Option<LargePages> {
+    LARGE_PAGES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
+}
+
+/// Takes `transparent_hugepage=` from the kernel's command line.
+pub fn configure(command_line: &str) {
+    let words = command_line.split_ascii_whitespace();
+    let mut named =
+        words.filter_map(|word| word.strip_prefix("transparent_hugepage=")).filter_map(large_pages_named);
+    if let Some(mode) = named.next_back() {
+        large::set_large_pages(mode);
+    }
+}
+
 impl Text {
     /// May it be changed?
     pub fn is_setting(self) -> bool {
-        matches!(self, Text::Weight(_))
+        matches!(self, Text::Weight(_) | Text::LargePages)
     }
 
     /// Takes `data` as what it says from now on.
@@ -173,9 +194,18 @@ impl Text {
     /// # Errors
     /// EINVAL: it means nothing there.
     pub fn set(self, data: &[u8]) -> Result {
-        let Text::Weight(node) = self else { return Err(EINVAL) };
         let text = core::str::from_utf8(data).map_err(|_| EINVAL)?;
         let text = text.strip_suffix('\n').unwrap_or(text);
+        let node = match self {
+            // As on Linux, nothing written changes nothing.
+            Text::LargePages if data.is_empty() => return Ok(()),
+            Text::LargePages => {
+                large::set_large_pages(large_pages_named(text).ok_or(EINVAL)?);
+                return Ok(());
+            }
+            Text::Weight(node) => node,
+            _ => return Err(EINVAL),
+        };
         // As Linux takes numbers: nothing and 0 are the default.
         let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             Some(rest) => (rest, 16),
@@ -243,6 +273,13 @@ impl Text {
             Text::BlockBytes => put!(out, "{:x}", memory::block_bytes()),
             Text::BlockNumber(n) => put!(out, "{n:08x}"),
             Text::Node(of, node) => of_node(of, node, out)?,
+            Text::LargePages => {
+                for (n, (name, mode)) in (0..).zip(LARGE_PAGES) {
+                    let gap = if n > 0 { " " } else { "" };
+                    let (open, close) = if mode == large::large_pages() { ("[", "]") } else { ("", "") };
+                    put!(out, "{gap}{open}{name}{close}");
+                }
+            }
             Text::Weight(node) => put!(out, "{}", policy::weight_of(node as usize)),
         }
         Ok(())
@@ -264,7 +301,9 @@ fn of_node(of: OfNode, node: u32, out: &mut Vec<u8>) -> Result {
         OfNode::Memory => {
             row(out, "MemTotal:", memory.total, "\n")?;
             row(out, "MemFree:", memory.free, "\n")?;
-            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "")?;
+            row(out, "MemUsed:", memory.total.saturating_sub(memory.free), "\n")?;
+            let large = vm::frame::large_pages(Some(node as usize)).saturating_mul(vm::ENTRIES as u64);
+            row(out, "AnonHugePages:", large, "")?;
         }
         OfNode::Taken => {
             let hits = memory.local.saturating_add(memory.placed);

@@ -184,10 +184,10 @@ impl Folder {
     }
 }
 
-/// There are none, whatever a program asks for.
+/// A fault that finds no block takes a single page at once. Only private memory comes in large pages.
 const LARGE_PAGES: &[(&str, Text)] = &[
     ("defrag", Text::Word("always defer defer+madvise madvise [never]")),
-    ("enabled", Text::Word("always madvise [never]")),
+    ("enabled", Text::LargePages),
     ("hpage_pmd_size", Text::Word("2097152")),
     ("shmem_enabled", Text::Word("always within_size advise [never] deny force")),
 ];

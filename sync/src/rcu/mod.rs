@@ -24,6 +24,7 @@ mod chain;
 mod lent;
 mod list;
 mod parts;
+mod queue;
 mod wait;
 
 pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, call_soon, defer_arc, defer_box};
@@ -32,6 +33,7 @@ pub use chain::{Chain, Prepared};
 pub use lent::{Lender, Lent};
 pub use list::{Iter, List, Listed, Locked, Met, Objects, Place};
 pub use parts::{InParts, Parts};
+pub use queue::{Entry, Queue, Rest};
 pub use wait::synchronize;
 
 use crate::machine::{self, CpuId};

@@ -129,12 +129,12 @@ stops() {
 /proc/self"
 }
 
-# room DEFLATES: 96 MiB of 256 are left, and a program wants 150.
+# room DEFLATES COMMAND: 96 MiB of 256 are left, and a program wants more.
 room() {
     machine --memory 256M --qemu-arg=-global --qemu-arg="virtio-balloon-device.deflate-on-oom=$1" -- sh -c '
         sed -n "s/^MemTotal: *\([0-9]*\) kB/\1/p" /proc/meminfo >/before
         echo begun; cat; sed -n "s/^MemTotal: *\([0-9]*\) kB/\1/p" /proc/meminfo | cmp -s - /before && echo same
-        dd if=/dev/zero of=/dev/null bs=150M count=1 2>/dev/null; echo $?'
+        '"$2"' 2>/dev/null; echo $?'
     wait_for begun
     becomes 96
     over
@@ -147,11 +147,17 @@ sizes 2 100
 sizes 4 20
 sizes 2 10 --machine microvm
 stops 2
-room on
+at_once='dd if=/dev/zero of=/dev/null bs=150M count=1'
+bit_by_bit="awk 'BEGIN { while (n < 150) held[n++] = sprintf(\"%1048576s\", \"\") }'"
+room on "$at_once"
 expect "a program that needs what the balloon has" "$out" "begun
 same
 0"
-room off
+# One mapping that is larger than the machine is now is refused (vm.overcommit_memory is 0).
+room off "$at_once"
 expect "the same without deflate-on-oom" "$out" "begun
+1"
+room off "$bit_by_bit"
+expect "bit by bit" "$out" "begun
 137"
 exit $status

@@ -14,6 +14,7 @@
 //! * Blocks of two to eight pages go through the depots too, larger ones between their users and the buddy.
 //! * What lies in depots, lists and buddies is free for every CPU at once; what lies in magazines, when their CPUs are called
 //!   ([`call_back`]).
+//! * Blocks for large pages (`large`) come from the buddy, and go back there whole.
 //! * A frame freed far from home waits in a per-CPU chain for its own NUMA node and goes back in batches.
 //! * LockOrder: depot, colour list and buddy locks are FrameList, the innermost level of `vm`; none is held while taking another.
 //!
@@ -36,6 +37,7 @@ mod evicted;
 #[cfg(not(target_os = "none"))]
 pub mod hosted;
 pub mod idle;
+mod large;
 mod magazine;
 mod meta;
 mod owned;
@@ -54,6 +56,8 @@ pub use bytes::{SharedBytes, SharedBytesMut};
 pub(crate) use census::{end_of_numbers, every, known, with_metadata_at, with_page_at};
 pub use device::DevicePage;
 pub use evicted::{Evicted, EvictedFrames};
+pub(crate) use large::release_block;
+pub use large::{LARGE_ORDER, LargeFrame, OwnedBlock, large_pages};
 pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};

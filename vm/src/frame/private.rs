@@ -24,6 +24,15 @@ pub(super) fn left(frame: &Frame) {
     }
 }
 
+/// As `entered` and `left`, of so many private pages at once.
+pub(super) fn entered_many(pages: u64) {
+    PAGES.this().add(pages);
+}
+
+pub(super) fn left_many(pages: u64) {
+    PAGES.this().sub(pages);
+}
+
 /// Pages that are private memory. What changes meanwhile may be missed.
 pub fn private_frames() -> u64 {
     let sum = PAGES.iter().fold(0u64, |sum, pages| sum.wrapping_add(pages.get()));

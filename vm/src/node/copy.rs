@@ -17,7 +17,7 @@ use sync::CpuId;
 const RUN: u16 = 16;
 
 /// Gives `copy`, a leaf without entries, those of `leaf` that its segments allow; `part`: they do not allow all. Both are locked;
-/// `leaf` has no busy entries. `pool`, if it fits, takes what other leaves have too; returns the one that it replaced. Where it is of no use it stays the
+/// `leaf` has no busy entries, and no view links to it as to a large page. `pool`, if it fits, takes what other leaves have too; returns the one that it replaced. Where it is of no use it stays the
 /// caller's, who lets it go when no node is locked.
 ///
 /// What may not be copied: entries of an object whose slot has been emptied (ReadSlotUnderLeaf) and private copies of pages beyond
@@ -29,6 +29,8 @@ pub fn copy_entries<M: Machine>(
     pool: &mut Option<NewPoolShare>,
     part: bool,
 ) -> Option<Arc<PoolShare>> {
+    // Its pages become others' too.
+    leaf.end_large();
     let doubtful = part || copy.segments.as_slice().iter().any(ends_past_object);
     let fits = pool.as_ref().is_some_and(|new| new.fits(leaf));
     let mut counting = Counting {

@@ -22,6 +22,8 @@ pub struct Counts {
     groups: AtomicU64,
     /// Interior nodes. Bit `g`: a segment may speak for some of those entries. Who finds none knows without the lock that nothing is mapped there.
     meant: AtomicU64,
+    /// The entries show one block whole (large.rs).
+    is_large: AtomicBool,
     /// Entries that are not absent.
     present: AtomicU16,
     /// Of these, private memory: entries that own a reference to their frame, or are pooled.
@@ -105,6 +107,7 @@ impl Counts {
             maps_objects: AtomicBool::new(false),
             groups: AtomicU64::new(0),
             meant: AtomicU64::new(0),
+            is_large: AtomicBool::new(false),
             present: AtomicU16::new(0),
             private: AtomicU16::new(0),
             sizes: AtomicU64::new(Sizes::UNKNOWN),
@@ -225,6 +228,25 @@ impl Counts {
         let (low, high) = (u32::from(first >> 3) & 63, u32::from(last >> 3).min(63));
         change!(self.groups, |groups| groups | (u64::MAX << low) & (u64::MAX >> (63 - high)));
         change!(self.present, |present| present + count);
+    }
+
+    /// Do the entries of a leaf show one block whole?
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.is_large.load(Relaxed)
+    }
+
+    /// They do from now on, or do no more. The node is locked.
+    pub(super) fn note_large(&self, is_large: bool) {
+        self.is_large.store(is_large, Relaxed);
+    }
+
+    /// All entries of a leaf that had none are private memory now; `absent`: all are absent. The node is locked.
+    pub(super) fn count_all(&self, absent: bool) {
+        let (groups, count) = if absent { (0, 0) } else { (u64::MAX, ENTRIES as u16) };
+        self.groups.store(groups, Relaxed);
+        self.present.store(count, Relaxed);
+        self.private.store(count, Relaxed);
     }
 
     /// An entry is absent now. The node is locked.

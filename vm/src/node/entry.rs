@@ -189,6 +189,7 @@ impl<'l> LockedEntry<'l> {
     pub fn take_write<M: Machine>(&self, frame: PhysAddr) -> bool {
         let writes = evict::shows::<M>(self.entry, frame) && self.is_page() && M::is_writable(self.entry);
         if writes {
+            debug_assert!(!self.node.counts().is_large());
             leaf::exchange(self.node.cell(self.index), M::read_only(self.entry));
         }
         writes
@@ -196,6 +197,7 @@ impl<'l> LockedEntry<'l> {
 
     #[inline]
     fn set_prot<M: Machine>(&self, prot: Prot) {
+        debug_assert!(!self.node.counts().is_large(), "an entry of a large leaf changes");
         if self.is_page() {
             leaf::exchange(self.node.cell(self.index), self.entry.with_prot::<M>(prot));
         }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::segment::Removed;
-use super::{DetachedLeaf, Locked, Node, Registration, Retired, Taken};
+use super::{DetachedLeaf, Locked, Node, Registration, Retired, Taken, TakenBlock};
 use crate::machine::{CpuSet, FlushCause, FlushRange, Machine};
 use crate::object::rmap::ReverseOps;
 use crate::order::Leaf;
@@ -54,23 +54,23 @@ pub struct SharersFlushed<'l> {
 
 /// Proof that translations are gone.
 pub trait FlushProof {
-    /// With debug assertions: panics if the flush did not reach where `page` was taken out, or began before.
-    fn check(&self, page: &Taken);
+    /// With debug assertions: panics if the flush did not reach `origin`, where something was taken out, or began before that was `taken`.
+    fn check(&self, origin: DebugOnly<Extent>, taken: DebugOnly<Moment>);
 }
 
 impl FlushProof for Flushed<'_> {
     #[inline]
-    fn check(&self, page: &Taken) {
-        Extent::check(self.reached, page.origin);
-        Moment::check(self.begun, page.taken);
+    fn check(&self, origin: DebugOnly<Extent>, taken: DebugOnly<Moment>) {
+        Extent::check(self.reached, origin);
+        Moment::check(self.begun, taken);
     }
 }
 
 impl FlushProof for SharersFlushed<'_> {
     #[inline]
-    fn check(&self, page: &Taken) {
-        Extent::check(self.reached, page.origin);
-        Moment::check(self.begun, page.taken);
+    fn check(&self, origin: DebugOnly<Extent>, taken: DebugOnly<Moment>) {
+        Extent::check(self.reached, origin);
+        Moment::check(self.begun, taken);
     }
 }
 
@@ -256,6 +256,8 @@ pub struct Gather<'g> {
     entries: ArrayVec<Taken, 60>,
     /// More of them, where a flush interrupts other CPUs: one is sent for all.
     aside: Vec<Taken>,
+    /// Of a leaf that was large: one, since a gather lies on the stack.
+    blocks: ArrayVec<TakenBlock, 1>,
     leaves: ArrayVec<DetachedLeaf<'g>, 16>,
     pub removed: Removed,
     /// Of objects in `removed`: lists that a leaf is on and need not be. No more than `removed` has.
@@ -271,6 +273,7 @@ impl<'g> Gather<'g> {
             viewers: CpuSet::EMPTY,
             entries: ArrayVec::new_const(),
             aside: Vec::new(),
+            blocks: ArrayVec::new_const(),
             leaves: ArrayVec::new_const(),
             removed: Removed::new(),
             left: ArrayVec::new_const(),
@@ -294,6 +297,18 @@ impl<'g> Gather<'g> {
     #[inline]
     pub fn add_page(&mut self, page: Taken) {
         let fits = self.entries.try_push(page);
+        debug_assert!(fits.is_ok());
+    }
+
+    /// Is there room for one more block?
+    pub fn has_room_for_block(&self) -> bool {
+        !self.blocks.is_full()
+    }
+
+    /// The pages of a block were taken out; their references are dropped after the flush. If there is no room, never: the caller checked
+    /// [`Self::has_room_for_block`].
+    pub fn add_block(&mut self, block: TakenBlock) {
+        let fits = self.blocks.try_push(block);
         debug_assert!(fits.is_ok());
     }
 
@@ -321,7 +336,7 @@ impl<'g> Gather<'g> {
     /// Makes room where it is full. No leaf is locked.
     #[inline]
     pub fn make_room<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
-        if self.is_full() && (self.leaves.is_full() || !self.set_aside(space)) {
+        if self.blocks.is_full() || (self.is_full() && (self.leaves.is_full() || !self.set_aside(space))) {
             self.finish::<M>(space, order);
         }
     }
@@ -368,6 +383,9 @@ impl<'g> Gather<'g> {
             if !self.aside.is_empty() {
                 self.free_aside::<M>(proof);
             }
+            if !self.blocks.is_empty() {
+                self.free_blocks(proof);
+            }
             for leaf in self.leaves.drain(..) {
                 Retired::leave_leaf::<M>(leaf, proof, order);
             }
@@ -380,6 +398,14 @@ impl<'g> Gather<'g> {
 }
 
 impl Gather<'_> {
+    #[cold]
+    #[inline(never)]
+    fn free_blocks(&mut self, proof: Flushed<'_>) {
+        for block in self.blocks.drain(..) {
+            Retired::block(block, proof);
+        }
+    }
+
     /// In a frame of its own: what has nothing aside pays nothing for it.
     #[cold]
     #[inline(never)]

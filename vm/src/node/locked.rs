@@ -174,7 +174,7 @@ impl<'g> Locked<'g> {
     }
 
     /// Sets an absent entry to the page of zeros.
-    #[inline]
+    #[inline(always)]
     pub fn fill_zero_page<M: Machine>(&mut self, index: u16, prot: Prot) {
         let zeros = frame::zero_frame().addr();
         self.fill::<M>(index, Entry::page::<M>(zeros, prot.without_write(), false));
@@ -231,6 +231,7 @@ impl<'g> Locked<'g> {
     /// translation in any TLB is writable.
     #[inline]
     pub(super) fn restate(&mut self, index: u16, entry: Entry) {
+        self.assert_split();
         leaf::fill(self.node.cell(index), entry);
     }
 
@@ -265,6 +266,7 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn take_page<M: Machine>(&mut self, index: u16) -> Taken {
         debug_assert!(self.node.is_leaf());
+        self.assert_split();
         let old = leaf::exchange(self.node.cell(index), Entry::ABSENT);
         self.assert_kind::<M>(old);
         if !old.is_absent() {
@@ -323,7 +325,7 @@ impl<'g> Locked<'g> {
     }
 
     /// Where entry `index` lies, and whose it is.
-    fn extent(&self, index: u16) -> Extent {
+    pub(super) fn extent(&self, index: u16) -> Extent {
         let space = match self.sharers.as_slice() {
             [only] => only.address(),
             _ => 0,
@@ -342,9 +344,16 @@ impl<'g> Locked<'g> {
         }
     }
 
+    /// With debug assertions: panics if the entries show a block whole, which is split before one of them changes (large.rs).
+    #[inline]
+    fn assert_split(&self) {
+        debug_assert!(!self.is_large(), "an entry of a large leaf changes");
+    }
+
     /// Exchanges an entry, whatever it is.
     #[inline]
     fn exchange<M: Machine>(&mut self, index: u16, entry: Entry) -> Taken {
+        self.assert_split();
         let old = leaf::exchange(self.node.cell(index), entry);
         self.assert_kind::<M>(old);
         if !old.is_absent() {

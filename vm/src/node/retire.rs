@@ -19,7 +19,7 @@ impl Retired {
     /// Drops the reference that came with what was taken out, if it owned one.
     #[inline]
     pub fn entry<M: Machine>(page: Taken, proof: impl FlushProof) {
-        proof.check(&page);
+        proof.check(page.origin, page.taken);
         // SAFETY: taken out once, and every CPU has flushed since.
         unsafe { Self::drop_reference::<M>(*page) }
     }
@@ -58,11 +58,15 @@ impl Retired {
         let used = locked.used();
         let present = usize::from(locked.present());
         let private = locked.private() > 0;
+        let block = locked.large.take();
         let registrations = locked.registrations.take();
         let segments = locked.segments.clear();
         drop(locked);
         // The leaf is stray and unreachable: only reverse-map visits may still look, at entries that own nothing.
-        if private {
+        if let Some(block) = block {
+            // SAFETY: as below, of all entries.
+            unsafe { frame::release_block(block.end()) };
+        } else if private {
             for (_, entry) in node.entries(used).take(present) {
                 // SAFETY: nobody takes an entry out of a leaf that no space uses, and each that used it has flushed.
                 unsafe { Self::drop_reference::<M>(entry) };

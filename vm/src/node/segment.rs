@@ -45,6 +45,9 @@ bitflags! {
         const NO_DUMP = 512;
         /// Of what is SHARED: its pages' contents are elsewhere, so one is dirty before it may be written.
         const TRACKED = 1024;
+        /// Asks for large pages; refuses them.
+        const LARGE = 2048;
+        const NO_LARGE = 4096;
         /// What a child of fork does not inherit with the mapping.
         const OF_PARENT = Self::LOCKED.bits() | Self::LOCKED_ON_FAULT.bits();
         /// Flags by which a child's mapping differs from its parent's.

@@ -19,6 +19,7 @@
 
 use super::segment::{Segment, SegmentList};
 use super::{PoolShare, Registration, Sharer};
+use crate::frame::LargeFrame;
 use crate::machine::CpuSet;
 use crate::object::{ObjectRef, Pages};
 use crate::protocol::evict;
@@ -38,6 +39,8 @@ pub struct NodeState {
     pub(super) viewers: CpuSet,
     /// Has the references to the frames of pooled entries (PooledByFamily).
     pub(super) pool: Option<Arc<PoolShare>>,
+    /// Of a large leaf (large.rs): the block that its entries show whole.
+    pub(super) large: Option<LargeFrame>,
     /// Frames that this leaf and others own, as its last copy found them; 0 if no other CPU counted any of them.
     pub(super) foreign: u16,
 }
@@ -51,6 +54,7 @@ impl NodeState {
             registrations: SmallList::new(),
             viewers: CpuSet::EMPTY,
             pool: None,
+            large: None,
             foreign: 0,
         }
     }
@@ -64,6 +68,12 @@ impl NodeState {
     #[inline]
     pub fn viewers(&self) -> CpuSet {
         self.viewers
+    }
+
+    /// Do the entries show one block whole (large.rs)?
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.large.is_some()
     }
 
     /// Is the leaf on `object`'s list, for those pages?

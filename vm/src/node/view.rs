@@ -6,6 +6,7 @@
 use super::{Locked, NewNode, Node, Root, WalkPath, cell, index_of};
 use crate::addr::PhysAddr;
 use crate::error::VmError;
+use crate::frame::LargeFrame;
 use crate::machine::{Entry, Machine};
 use crate::order::Order;
 use crate::protocol::{leaf, view as protocol};
@@ -51,18 +52,42 @@ impl<M: Machine> ViewTables<M> {
 
     /// Makes the view, which is that of `cpu`, this one, link to the leaf at `path`, which is locked and entered. False: there are no tables above
     /// it yet.
+    /// `flush` drops what the CPU has cached of the leaf's addresses.
     #[inline]
-    pub fn link(&self, path: &WalkPath<'_>, leaf: &mut Locked<'_>, cpu: CpuId, rcu: &RcuRead) -> bool {
+    pub fn link(
+        &self,
+        path: &WalkPath<'_>,
+        leaf: &mut Locked<'_>,
+        cpu: CpuId,
+        rcu: &RcuRead,
+        flush: impl FnOnce(),
+    ) -> bool {
         let Some(upper) = path.upper else { return true };
         let Some(place) = self.place(leaf.node(), rcu) else { return false };
-        protocol::link(place, upper, || leaf.viewers.insert(cpu));
+        if leaf.is_large() || !protocol::is_linked(place, upper) {
+            Self::link_anew(place, upper, leaf, cpu, flush);
+        }
         true
+    }
+
+    #[cold]
+    fn link_anew(
+        place: &AtomicU64,
+        upper: &AtomicU64,
+        leaf: &mut Locked<'_>,
+        cpu: CpuId,
+        flush: impl FnOnce(),
+    ) {
+        match leaf.link_to_block::<M>(Entry(upper.load(Ordering::Relaxed))) {
+            None => protocol::link(place, upper, || leaf.viewers.insert(cpu), flush),
+            Some(entry) => protocol::link_block::<M>(place, entry, || leaf.viewers.insert(cpu), flush),
+        }
     }
 
     /// Cuts the link to a locked leaf.
     pub fn cut(&self, leaf: &Locked<'_>, rcu: &RcuRead) {
         if let Some(place) = self.place(leaf.node(), rcu) {
-            protocol::cut::<M>(place, leaf.node().table());
+            protocol::cut::<M>(place, leaf.node().table(), leaf.large.as_ref().map(LargeFrame::addr));
         }
     }
 

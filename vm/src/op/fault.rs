@@ -8,11 +8,12 @@
 #![forbid(unsafe_code)]
 
 mod cow;
+mod large;
 mod stack;
 
 use crate::addr::VirtAddr;
 use crate::error::{FaultError, VmError};
-use crate::frame::{OwnedFrame, pin};
+use crate::frame::{self, OwnedFrame, pin};
 use crate::machine::Machine;
 use crate::node::{Locked, MapObject};
 use crate::object::ObjectRef;
@@ -21,7 +22,6 @@ use crate::policy::{Place, Policy};
 use crate::protocol::share::Write;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
-use core::sync::atomic::Ordering;
 use cow::CopyOf;
 use sync::rcu::{self, RcuRead};
 use sync::{Count, per_cpu};
@@ -63,6 +63,8 @@ pub(crate) enum Step {
     Fill(ObjectRef, u64),
     /// This page of the object is to be marked dirty first.
     Dirty(ObjectRef, u64),
+    /// The leaf has no private pages, and may get a large one.
+    Large,
     /// Wait until the fork of this space is over.
     Forking,
     /// Nothing is mapped there, as yet: a stack may grow.
@@ -128,7 +130,7 @@ impl<M: Machine> Space<M> {
         if addr >= M::USER_END {
             return Err(FaultError::NotMapped);
         }
-        if self.multithreaded.load(Ordering::Relaxed) {
+        if self.has_views() {
             self.want_view();
         }
         let mut order = order::begin();
@@ -145,6 +147,11 @@ impl<M: Machine> Space<M> {
                     object.fill(page)?;
                 }
                 Step::Dirty(object, page) => object.make_dirty(page)?,
+                Step::Large => {
+                    if self.fault_large(addr, spare, &mut order)? {
+                        return Ok(());
+                    }
+                }
                 Step::Forking => self.wait_for_fork(),
                 Step::Unmapped => self.grow_stack(addr, !access.foreign)?,
             }
@@ -165,11 +172,14 @@ impl<M: Machine> Space<M> {
         let leaf = path.node();
         let index = leaf.index(addr);
         if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
+            if leaf.counts().private() == 0 && self.may_want_large() {
+                return Ok(Step::Large);
+            }
             // Most likely without a policy of its own.
             *spare = Some(Spare::zeroed(Place::of_anonymous(addr))?);
         }
         let Some(mut locked) = path.enter::<M>(order) else { return Ok(Step::Again) };
-        if self.multithreaded.load(Ordering::Relaxed) && !self.link(&path, &mut locked, rcu) {
+        if self.has_views() && !self.link(&path, &mut locked, rcu) {
             drop(locked);
             self.widen_view(addr, order, rcu).map_err(no_memory)?;
             return Ok(Step::Again);
@@ -246,6 +256,13 @@ impl<M: Machine> Space<M> {
             }
         }
         let Some(source) = shown.frame::<M>() else { return Ok(Step::Again) };
+        if spare.is_none()
+            && leaf.counts().private() == 0
+            && core::ptr::eq(source, frame::zero_frame())
+            && self.may_want_large()
+        {
+            return Ok(Step::Large);
+        }
         let place = segment.place(index, leaf.address(index));
         let page =
             CopyOf { index, old: *shown, source, pinned: shown.pin::<M>(), forced: access.forced, place };
@@ -255,7 +272,7 @@ impl<M: Machine> Space<M> {
 }
 
 /// Puts the prepared frame of zeros in, for private memory with that policy.
-#[inline]
+#[inline(always)]
 fn fill_zero<M: Machine>(
     mut leaf: Locked<'_>,
     (index, addr): (u16, usize),

@@ -40,6 +40,7 @@ impl<M: Machine> Space<M> {
         let share = || {
             let shared = self.share_all(&child, order);
             child.has_parts.store(self.has_parts.load(Ordering::SeqCst), Ordering::Relaxed);
+            child.large.inherit(&self.large);
             shared
         };
         let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb, FlushCause::Fork);

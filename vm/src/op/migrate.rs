@@ -252,6 +252,7 @@ impl<M: Machine> Space<M> {
             *spare = Some(Replacement { frame, place });
             return Ok(Attempt::Again);
         }
+        self.split(&mut locked);
         let viewers = locked.viewers();
         let cpu = sync::cpu_id();
         let old = locked.make_busy::<M>(index, cpu);

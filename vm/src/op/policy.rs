@@ -24,6 +24,7 @@ impl<M: Machine> RangeOp<M> for PolicyOp {
     const CAUSE: FlushCause = FlushCause::Protect;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+    const CHANGES_ENTRIES: bool = false;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
         node.update_mapped(range, |m| m.policy = self.0);

@@ -68,6 +68,7 @@ impl<M: Machine> RangeOp<M> for FlushOp {
     const CAUSE: FlushCause = FlushCause::Discard;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+    const CHANGES_ENTRIES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
 
     #[expect(clippy::arithmetic_side_effects, reason = "places in a leaf")]

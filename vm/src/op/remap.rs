@@ -60,6 +60,7 @@ impl<M: Machine> RangeOp<M> for UnshareOp {
     const CAUSE: FlushCause = FlushCause::CopyLeaf;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+    const CHANGES_ENTRIES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
 }
 

@@ -40,6 +40,10 @@ pub struct MappingInfo<'a> {
     /// A child of fork does not get it; gets it empty.
     pub no_fork: bool,
     pub wipe_on_fork: bool,
+    /// It asks for large pages; refuses them; would get one somewhere.
+    pub asks_large: bool,
+    pub refuses_large: bool,
+    pub large_eligible: bool,
     /// From where new pages come.
     pub policy: Policy,
 }
@@ -111,6 +115,9 @@ impl<M: Machine> Space<M> {
                 locked_on_fault: attrs.flags.contains(SegFlags::LOCKED_ON_FAULT),
                 no_fork: attrs.flags.contains(SegFlags::NO_FORK),
                 wipe_on_fork: attrs.flags.contains(SegFlags::WIPE_ON_FORK),
+                asks_large: attrs.flags.contains(SegFlags::LARGE),
+                refuses_large: attrs.flags.contains(SegFlags::NO_LARGE),
+                large_eligible: self.is_eligible_for_large(mapping.start..mapping.end, attrs),
                 policy: attrs.policy,
             });
             at = mapping.end;

@@ -88,6 +88,7 @@ impl<M: Machine> RangeOp<M> for ReleaseOp {
     const CAUSE: FlushCause = FlushCause::Unmap;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+    const CHANGES_ENTRIES: bool = false;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let shift = node.node().shift();
@@ -117,6 +118,7 @@ impl<M: Machine> RangeOp<M> for FlagsOp {
     const CAUSE: FlushCause = FlushCause::Protect;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+    const CHANGES_ENTRIES: bool = false;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
         node.update_mapped(range, |m| m.flags = m.flags.difference(self.clear).union(self.set));
@@ -204,6 +206,7 @@ impl<M: Machine> Space<M> {
             return Ok(());
         }
         let order = &mut order::begin();
+        let none = SegFlags::empty();
         match advice {
             Advice::DontNeed | Advice::Free | Advice::Cold => {
                 let mut until = self.unlocked_until(start.0, end);
@@ -221,37 +224,43 @@ impl<M: Machine> Space<M> {
             Advice::DontNeedLocked => self.apply(start.0, end, &mut DropPagesOp, order)?,
             Advice::PopulateRead => self.populate_allowed(start.0..end, Access::READ, Prot::READ)?,
             Advice::PopulateWrite => self.populate_allowed(start.0..end, Access::WRITE, Prot::WRITE)?,
+            Advice::Large => {
+                self.note_large_asked();
+                return self.advise_flags(start.0..end, SegFlags::LARGE, SegFlags::NO_LARGE, order);
+            }
+            Advice::NoLarge => {
+                return self.advise_flags(start.0..end, SegFlags::NO_LARGE, SegFlags::LARGE, order);
+            }
             Advice::WipeOnFork if self.find_piece(start.0, end, &|m| m.object.is_some(), order).is_some() => {
                 return Err(VmError::Invalid);
             }
-            Advice::DontFork => return self.advise_flags(start.0..end, SegFlags::NO_FORK, true, order),
-            Advice::DoFork => return self.advise_flags(start.0..end, SegFlags::NO_FORK, false, order),
-            Advice::DontDump => return self.advise_flags(start.0..end, SegFlags::NO_DUMP, true, order),
-            Advice::DoDump => return self.advise_flags(start.0..end, SegFlags::NO_DUMP, false, order),
+            Advice::DontFork => return self.advise_flags(start.0..end, SegFlags::NO_FORK, none, order),
+            Advice::DoFork => return self.advise_flags(start.0..end, none, SegFlags::NO_FORK, order),
+            Advice::DontDump => return self.advise_flags(start.0..end, SegFlags::NO_DUMP, none, order),
+            Advice::DoDump => return self.advise_flags(start.0..end, none, SegFlags::NO_DUMP, order),
             Advice::WipeOnFork => {
-                return self.advise_flags(start.0..end, SegFlags::WIPE_ON_FORK, true, order);
+                return self.advise_flags(start.0..end, SegFlags::WIPE_ON_FORK, none, order);
             }
             Advice::KeepOnFork => {
-                return self.advise_flags(start.0..end, SegFlags::WIPE_ON_FORK, false, order);
+                return self.advise_flags(start.0..end, none, SegFlags::WIPE_ON_FORK, order);
             }
         }
         if self.is_mapped(start.0, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
     }
 
-    /// Sets or clears a flag of what is mapped, unless it is so already.
+    /// Sets and clears flags of what is mapped, unless it is so already.
     fn advise_flags(
         &self,
         range: Range<usize>,
-        flag: SegFlags,
-        set: bool,
+        set: SegFlags,
+        clear: SegFlags,
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
         let (start, end) = (range.start, range.end);
-        if self.mapped_while(start, end, &|m| m.flags.contains(flag) == set, order) == end {
+        let is_so = |m: &MappingAttrs| m.flags.contains(set) && !m.flags.intersects(clear);
+        if self.mapped_while(start, end, &is_so, order) == end {
             return Ok(());
         }
-        let none = SegFlags::empty();
-        let (set, clear) = if set { (flag, none) } else { (none, flag) };
         self.change_flags(range, set, clear)?;
         if self.is_mapped(start, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
     }

@@ -18,7 +18,7 @@ pub use weights::{set_weight, weight_of};
 
 use crate::addr::PAGE_SHIFT;
 use crate::error::FaultError;
-use crate::frame::{self, MAX_NUMA_NODES, OwnedFrame};
+use crate::frame::{self, MAX_NUMA_NODES, OwnedBlock, OwnedFrame};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sync::machine;
 
@@ -345,6 +345,22 @@ impl Place {
     #[inline(always)]
     pub fn alloc_zeroed(self) -> Option<OwnedFrame> {
         if in_use() { self.alloc_chosen(true) } else { frame::alloc_zeroed() }
+    }
+
+    /// A block for a large page, with unspecified contents; `self` is the place of its first page. From the node whose turn it is, or, where a policy names
+    /// nodes, from those. None: they have none just now. Neither waits nor asks other CPUs.
+    #[cold]
+    pub fn try_block(self) -> Option<OwnedBlock> {
+        match choose(self.policy, Some(self.page >> frame::LARGE_ORDER)) {
+            Some(choice) if choice.allowed != Nodes::MAX => {
+                OwnedBlock::try_take(choice.first, choice.allowed)
+            }
+            Some(choice) => OwnedBlock::try_take(choice.first, 1 << choice.first),
+            None => {
+                let here = machine::node_of(machine::cpu_id()) as usize % MAX_NUMA_NODES;
+                OwnedBlock::try_take(here, 1 << here)
+            }
+        }
     }
 
     #[cold]

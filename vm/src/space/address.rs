@@ -10,8 +10,9 @@
 
 use super::pieces::{Extent, between_pieces};
 use super::{AddressLayout, Placement, Space, USER_START};
-use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::addr::{LEAF_SPAN, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
+use crate::large::{LargePages, large_pages};
 use crate::machine::Machine;
 use crate::node::segment::SegFlags;
 use crate::op::map::MapOp;
@@ -67,7 +68,8 @@ impl<M: Machine> Space<M> {
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
         loop {
-            op.start = self.find(hint, len, low, layout, order)?;
+            let aligned = hint == 0 && !low && may_align(len) && op.attrs.object.is_none();
+            op.start = self.find(hint, len, (low, aligned), layout, order)?;
             match self.map_free(op, op.start + len, order) {
                 // Another thread was faster.
                 Err(VmError::Exists) => between_pieces(),
@@ -76,13 +78,13 @@ impl<M: Machine> Space<M> {
         }
     }
 
-    /// `hint`, whole pages, if it is free, else where there is room.
+    /// `hint`, whole pages, if it is free, else where there is room; `aligned`: where large pages begin, if there is room for that.
     #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
     fn find(
         &self,
         hint: usize,
         len: usize,
-        low: bool,
+        (low, aligned): (bool, bool),
         layout: &mut AddressLayout,
         order: &mut Order<'_>,
     ) -> Result<usize, VmError> {
@@ -94,7 +96,10 @@ impl<M: Machine> Space<M> {
         match wanted {
             true => Ok(hint),
             false if low => self.find_low(len, order),
-            false => self.find_gap(layout, len, order),
+            false if aligned => self
+                .find_gap(layout, len, LEAF_SPAN, order)
+                .or_else(|_| self.find_gap(layout, len, PAGE_SIZE, order)),
+            false => self.find_gap(layout, len, PAGE_SIZE, order),
         }
     }
 
@@ -114,7 +119,7 @@ impl<M: Machine> Space<M> {
             return Ok(());
         }
         let hint = hint.0 & !(PAGE_SIZE - 1);
-        let start = self.find(hint, len, flags.contains(MapFlags::LOW_2G), layout, order)?;
+        let start = self.find(hint, len, (flags.contains(MapFlags::LOW_2G), false), layout, order)?;
         // Nothing was mapped there.
         layout.note_free(start, start.saturating_add(len));
         Ok(())
@@ -137,39 +142,48 @@ impl<M: Machine> Space<M> {
         }
     }
 
-    /// The first free run of `len` bytes on the way that the placement says.
+    /// The first free run of `len` bytes on the way that the placement says. It begins at a multiple of `align`; where that is more than a page the run
+    /// has as much more room as that, as on Linux.
     fn find_gap(
         &self,
         layout: &mut AddressLayout,
         len: usize,
+        align: usize,
         order: &mut Order<'_>,
     ) -> Result<usize, VmError> {
         if len <= layout.hole {
             layout.forget_holes();
         }
         if layout.placement.upward {
-            self.find_gap_up(layout, len, order)
+            self.find_gap_up(layout, len, align, order)
         } else {
-            self.find_gap_down(layout, len, order)
+            self.find_gap_down(layout, len, align, order)
         }
     }
 
     /// The lowest from the base on.
-    #[expect(clippy::arithmetic_side_effects, reason = "the run ends in user memory")]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "the run ends in user memory; align is a power of two"
+    )]
     fn find_gap_up(
         &self,
         layout: &mut AddressLayout,
         len: usize,
+        align: usize,
         order: &mut Order<'_>,
     ) -> Result<usize, VmError> {
+        let padded = padded(len, align);
         let mut start = layout.hint;
         loop {
             let above = self.next_extent(start, order);
             let ceiling = above.as_ref().map_or(M::USER_END, guarded_start);
             let room = ceiling.saturating_sub(start);
-            if room >= len {
-                layout.hint = start + len;
-                return Ok(start);
+            if room >= padded {
+                let found = start.next_multiple_of(align);
+                layout.hint = found + len;
+                layout.hole = layout.hole.max(found - start);
+                return Ok(found);
             }
             layout.hole = layout.hole.max(room);
             match above {
@@ -185,22 +199,26 @@ impl<M: Machine> Space<M> {
     }
 
     /// The highest below the base.
-    #[expect(clippy::arithmetic_side_effects, reason = "the gap is as long as len")]
+    #[expect(clippy::arithmetic_side_effects, reason = "the gap is as long as len; align is a power of two")]
     fn find_gap_down(
         &self,
         layout: &mut AddressLayout,
         len: usize,
+        align: usize,
         order: &mut Order<'_>,
     ) -> Result<usize, VmError> {
+        let padded = padded(len, align);
         let mut end = layout.hint;
         loop {
             let below = self.previous_extent_in(end, 0, order);
             let floor = below.as_ref().map_or(USER_START, |p| p.end.max(USER_START));
             let room = end.saturating_sub(floor);
-            if room >= len {
-                // The rest of this hole lies below the new hint.
-                layout.hint = end - len;
-                return Ok(end - len);
+            if room >= padded {
+                // The rest of this hole lies below the new hint, but for what is left above to begin at a multiple.
+                let found = (end - len) & !(align - 1);
+                layout.hint = found;
+                layout.hole = layout.hole.max(end - len - found);
+                return Ok(found);
             }
             layout.hole = layout.hole.max(room);
             match below {
@@ -223,6 +241,16 @@ impl<M: Machine> Space<M> {
         }
         self.layout.lock_in(&mut Held::clean()).note_free(start, end);
     }
+}
+
+/// The room for `len` bytes that begin at a multiple of `align`.
+fn padded(len: usize, align: usize) -> usize {
+    if align > PAGE_SIZE { len.saturating_add(align) } else { len }
+}
+
+/// Is a mapping of `len` bytes without a file to begin where large pages do? Linux asks for no more than that it has whole ones.
+fn may_align(len: usize) -> bool {
+    len >= LEAF_SPAN && len.is_multiple_of(LEAF_SPAN) && large_pages() != LargePages::Never
 }
 
 /// Where what must stay free below `extent` begins. A guard that would reach below address 0 ends there.

@@ -12,6 +12,7 @@
 pub(crate) mod address;
 pub(crate) mod count;
 mod gain;
+mod large;
 mod moving;
 pub(crate) mod pieces;
 pub(crate) mod range;
@@ -91,6 +92,9 @@ pub struct Space<M: Machine> {
     /// A fork is between its first shared leaf and its flush.
     pub(crate) forking: AtomicBool,
     pub(crate) multithreaded: AtomicBool,
+    /// CPUs get views (view.rs).
+    pub(crate) has_views: AtomicBool,
+    pub(crate) large: large::Wish,
     /// Something in it may be not for children, or not with its pages (op/fork/inherit.rs). Children inherit this.
     pub(crate) has_parts: AtomicBool,
     pub(crate) stack_limit: AtomicUsize,
@@ -153,6 +157,8 @@ impl<M: Machine> Space<M> {
             moving: moving::Moving::new(),
             forking: AtomicBool::new(false),
             multithreaded: AtomicBool::new(false),
+            has_views: AtomicBool::new(false),
+            large: large::Wish::new(),
             has_parts: AtomicBool::new(false),
             stack_limit: AtomicUsize::new(8 << 20),
             total_limit: AtomicUsize::new(usize::MAX),
@@ -200,6 +206,7 @@ impl<M: Machine> Space<M> {
     pub fn set_multithreaded(&self) {
         if !self.multithreaded.load(Ordering::Relaxed) {
             self.multithreaded.store(true, Ordering::SeqCst);
+            self.use_views();
         }
     }
 

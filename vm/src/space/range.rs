@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Space, Stop};
-use crate::addr::LEAF_SPAN;
+use crate::addr::{ENTRIES, LEAF_SPAN};
 use crate::error::VmError;
 use crate::machine::{FlushCause, Machine};
 use crate::node::flush::Gather;
@@ -31,6 +31,8 @@ pub(crate) trait RangeOp<M: Machine> {
     const CLEARS: bool;
     /// Leaves that lie whole in the range are detached; else they are visited.
     const DETACHES: bool;
+    /// Entries of leaves change, or are cleared.
+    const CHANGES_ENTRIES: bool = true;
     /// Segments change.
     const CHANGES_SEGMENTS: bool = true;
     /// What may find no memory comes first, so that an operation that fails has changed nothing.
@@ -416,6 +418,9 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 continue;
             }
             let mut upto = range.end;
+            if locked.is_large() {
+                prepare_large::<M, O>(space, &mut locked, &range, gather);
+            }
             if O::CLEARS {
                 upto = clear::<M>(&mut locked, range.clone(), gather);
             } else {
@@ -429,6 +434,24 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
             at = leaf.address(upto);
         }
         Ok(())
+    }
+}
+
+/// Before `range` of a large leaf, which is the space's own, is changed: it is split, but where that leaves the pages as they are. Where all of them go, they
+/// go at once.
+#[cold]
+#[inline(never)]
+fn prepare_large<M: Machine, O: RangeOp<M>>(
+    space: &Space<M>,
+    leaf: &mut Locked<'_>,
+    range: &Range<u16>,
+    gather: &mut Gather<'_>,
+) {
+    let is_whole = range.len() == ENTRIES;
+    if O::CLEARS && is_whole && gather.has_room_for_block() {
+        space.clear_large(leaf, gather);
+    } else if O::CHANGES_ENTRIES || (O::CHANGES_SEGMENTS && !is_whole) {
+        space.split(leaf);
     }
 }
 

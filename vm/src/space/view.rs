@@ -1,4 +1,4 @@
-//! Views: with several threads, each CPU translates through upper tables of its own, which link to a leaf from the CPU's first fault
+//! Views: with several threads, or with large pages (node/large.rs), each CPU translates through upper tables of its own, which link to a leaf from the CPU's first fault
 //! in it on. So a leaf knows which CPUs may hold translations of its pages, and who unmaps interrupts only those: nobody, where
 //! only one CPU has touched the leaf.
 //!
@@ -16,7 +16,7 @@
 use super::Space;
 use crate::addr::PhysAddr;
 use crate::error::VmError;
-use crate::machine::{CpuSet, Machine};
+use crate::machine::{CpuSet, FlushRange, Machine};
 use crate::node::{Locked, Node, ViewTables, WalkPath};
 use crate::once::OnceBox;
 use crate::order::Order;
@@ -66,6 +66,19 @@ impl<M: Machine> Space<M> {
         view.map_or(self.root().table(), |v| v.table())
     }
 
+    /// May CPUs have views? They come with the second thread, and with the first large page.
+    #[inline]
+    pub(crate) fn has_views(&self) -> bool {
+        self.has_views.load(Ordering::Relaxed)
+    }
+
+    /// From now on CPUs get views.
+    pub(crate) fn use_views(&self) {
+        if !self.has_views() {
+            self.has_views.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Gives this CPU a view, if the space is loaded here and there is memory for one.
     #[inline]
     pub(crate) fn want_view(&self) {
@@ -93,7 +106,13 @@ impl<M: Machine> Space<M> {
         if !self.tlb.has_view(cpu) {
             return true;
         }
-        self.views.of(cpu).is_none_or(|view| view.link(path, leaf, cpu, rcu))
+        let node = leaf.node();
+        let flush = || {
+            let mut range = FlushRange::EMPTY;
+            range.add(node.base(), node.end());
+            self.tlb.flush_here::<M>(range);
+        };
+        self.views.of(cpu).is_none_or(|view| view.link(path, leaf, cpu, rcu, flush))
     }
 
     /// Makes the tables that `link` missed.
@@ -119,7 +138,7 @@ impl<M: Machine> Space<M> {
     /// Cuts all links of this space's views to a locked leaf. Returns the CPUs that have to flush before the leaf is used otherwise.
     #[inline]
     pub(crate) fn unlink(&self, leaf: &Locked<'_>) -> CpuSet {
-        if self.multithreaded.load(Ordering::Relaxed) { self.cut_links(leaf) } else { CpuSet::EMPTY }
+        if self.has_views() { self.cut_links(leaf) } else { CpuSet::EMPTY }
     }
 
     #[cold]
@@ -135,7 +154,7 @@ impl<M: Machine> Space<M> {
     /// The same for a leaf that the tree does not lead to any more.
     #[inline]
     pub(crate) fn unlink_detached(&self, leaf: &Node, above: &Locked<'_>) -> CpuSet {
-        if !self.multithreaded.load(Ordering::Relaxed) {
+        if !self.has_views() {
             return CpuSet::EMPTY;
         }
         self.unlink(&leaf.lock_below(above))

@@ -129,7 +129,15 @@ impl<M: Machine> Space<M> {
         let leaf = path.node();
         let locked = leaf.lock(order);
         match path.claim::<M>(&locked, &self.forking) {
-            Claim::Again => return Ok(()),
+            Claim::Again => {
+                let is_large = locked.is_large();
+                drop(locked);
+                if is_large {
+                    self.use_views();
+                    self.want_view();
+                }
+                return Ok(());
+            }
             Claim::Wait => return Err(Stop::Forking),
             Claim::Copy => {}
         }

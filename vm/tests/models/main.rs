@@ -11,7 +11,7 @@
 //! | file | invariants | names |
 //! |---|---|---|
 //! | leaf.rs | LeafOwns | leaf.enter, leaf.last, leaf.look, leaf.fill, leaf.take |
-//! | view.rs | LinkUnderLeaf | view.note, view.cut, leaf.enter |
+//! | view.rs | LinkUnderLeaf | view.note, view.cut, view.small, view.large, leaf.enter |
 //! | mask.rs | MaskBeforeRoot | mask.come, mask.flush, mask.view, mask.reload, mask.mark, mask.ask, mask.stale, mask.between, mask.rest, mask.there, mask.seen |
 //! | moving.rs | (no fork finds a page on its way) | moving.note, moving.announce, moving.look, moving.over, moving.end |
 //! | refs.rs | (what "the only reference" means) | refs.sole, refs.put, refs.last |

@@ -40,7 +40,7 @@ impl World {
         thread::spawn(move || {
             let Some(leaf) = world.below(leaf::look(&world.upper)) else { return };
             let Some(mut viewer) = leaf.enter(&world.upper) else { return };
-            view::link(&world.place, &world.upper, || *viewer = true);
+            view::link(&world.place, &world.upper, || *viewer = true, || world.tlb.flush());
             drop(viewer);
             world.tlb.access(|| world.walk());
         })
@@ -63,7 +63,7 @@ impl World {
 
     /// Cuts the links to the leaf, to which the tree does not lead any more, or not so; `locked` is its lock.
     fn unlink(&self, locked: loom::sync::MutexGuard<'_, bool>) {
-        view::cut::<Format>(&self.place, address(1));
+        view::cut::<Format>(&self.place, address(1), None);
         let viewer = *locked;
         drop(locked);
         self.flush(viewer);
@@ -135,3 +135,108 @@ fn right_taken_away() {
 }
 
 model! { right_taken_away (5) breaks if_the_link_is_not_cut: "view.cut" }
+
+/// A large leaf whose block is shown by the view of a CPU that used it, or by the link to be made; it has a page that the leaf's table shows too.
+struct LargeWorld {
+    upper: AtomicU64,
+    /// The lock guards: is the leaf large, and the CPU among the viewers?
+    leaf: Leaf<(bool, bool)>,
+    place: AtomicU64,
+    tlb: Tlb,
+}
+
+/// The block begins with the page that the leaf's first entry shows: frame 512.
+const BLOCK: u64 = 512;
+
+impl LargeWorld {
+    fn block() -> Entry {
+        page(BLOCK, true).large_page::<Format>()
+    }
+
+    fn new(is_large: bool, link: Entry, cached: Entry) -> Arc<Self> {
+        Arc::new(Self {
+            upper: AtomicU64::new(table(1, true).0),
+            leaf: Leaf::new(1, &[page(BLOCK, true)], (is_large, !link.is_absent())),
+            place: AtomicU64::new(link.0),
+            tlb: Tlb::new(cached),
+        })
+    }
+
+    fn walk(&self) -> Entry {
+        match walk(&self.place) {
+            link if link.large_block::<Format>().is_some() => link,
+            link if link.is_absent() || link.is_busy() => Entry::ABSENT,
+            _ => walk(&self.leaf.cells[0]),
+        }
+    }
+
+    /// The CPU faults, links as the leaf is, and goes on. What it has by then, by an access that this access meets, is of the link's size.
+    fn come(self: &Arc<Self>) -> thread::JoinHandle<()> {
+        let world = self.clone();
+        thread::spawn(move || {
+            let Some(mut state) = world.leaf.enter(&world.upper) else { return };
+            let is_large = state.0;
+            if is_large {
+                let note = || state.1 = true;
+                view::link_block::<Format>(&world.place, Self::block(), note, || world.tlb.flush());
+            } else {
+                view::link(&world.place, &world.upper, || state.1 = true, || world.tlb.flush());
+            }
+            let cached = world.tlb.access(|| Entry::ABSENT);
+            assert!(
+                cached.is_absent() || cached.large_block::<Format>().is_some() == is_large,
+                "a CPU has translations of both sizes"
+            );
+            drop(state);
+            world.tlb.access(|| world.walk());
+        })
+    }
+
+    /// The leaf is split, and an entry cleared. Returns when no CPU holds a translation of before.
+    fn split_and_clear(&self) {
+        let mut state = self.leaf.enter(&self.upper).expect("nobody takes the leaf away");
+        let block = state.0.then(|| address(BLOCK));
+        view::cut::<Format>(&self.place, address(1), block);
+        state.0 = false;
+        leaf::exchange(&self.leaf.cells[0], Entry::ABSENT);
+        let viewer = state.1;
+        drop(state);
+        if viewer {
+            self.tlb.flush();
+        }
+    }
+}
+
+/// A large leaf is split while the CPU that uses it comes again, or for the first time.
+fn large_leaf_split(link: Entry) {
+    let world = LargeWorld::new(true, link, link);
+    let coming = world.come();
+    world.split_and_clear();
+    // Here the frame is freed.
+    coming.join().unwrap();
+    world.tlb.assert_empty();
+    assert!(walk(&world.place).large_block::<Format>().is_none(), "a view shows a block that is split");
+}
+
+fn large_leaf_split_in_use() {
+    large_leaf_split(LargeWorld::block());
+}
+
+model! { large_leaf_split_in_use (5)
+    breaks if_the_link_is_not_cut: "view.cut"
+    breaks if_the_cpu_keeps_what_it_had: "view.small"
+}
+
+fn large_leaf_split_at_first_use() {
+    large_leaf_split(Entry::ABSENT);
+}
+
+model! { large_leaf_split_at_first_use (5) breaks if_the_cpu_is_not_noted: "view.note" }
+
+/// A leaf that a CPU used page by page has become large.
+fn leaf_linked_as_large() {
+    let world = LargeWorld::new(true, table(1, true), page(BLOCK, true));
+    world.come().join().unwrap();
+}
+
+model! { leaf_linked_as_large (5) breaks if_the_cpu_keeps_what_it_had: "view.large" }

@@ -5,7 +5,7 @@
 pub mod requests;
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use sync::machine::hosted::interrupt;
@@ -36,6 +36,9 @@ struct Cpu {
     pages: HashMap<(u16, usize), u64>,
     /// Paging-structure cache: address-space id and 2 MiB region to leaf table and rights.
     tables: HashMap<(u16, usize), u64>,
+    /// Translations of large pages: address-space id and 2 MiB region to block and rights, and the pages of it that were flushed one by one. Of a translation that
+    /// is kept in pieces, a flush of one drops that piece, if the tables say something else by then.
+    large: HashMap<(u16, usize), (u64, HashSet<usize>)>,
 }
 
 static MACHINES: [Mutex<Option<Box<Cpu>>>; CPUS] = [const { Mutex::new(None) }; CPUS];
@@ -115,6 +118,7 @@ impl Machine for Soft {
             if asid.flush {
                 c.pages.retain(|(a, _), _| *a != asid.number);
                 c.tables.retain(|(a, _), _| *a != asid.number);
+                c.large.retain(|(a, _), _| *a != asid.number);
             }
         });
     }
@@ -141,6 +145,23 @@ impl Machine for Soft {
                 stays
             });
             c.tables.retain(|(a, _), _| *a != asid.number);
+            let flushed = range.start.0 / PAGE_SIZE..range.end.0.div_ceil(PAGE_SIZE);
+            c.large.retain(|(a, region), (entry, gone)| {
+                if *a != asid.number {
+                    return true;
+                }
+                for n in 0..512 {
+                    if flushed.contains(&(*region * 512 + n)) && gone.insert(n) {
+                        let kind = frame_of((*entry & ADDRESS) + ((n * PAGE_SIZE) as u64)).kind();
+                        assert_ne!(
+                            kind,
+                            FrameKind::Free,
+                            "a frame was freed before the flush (FreeAfterFlush)"
+                        );
+                    }
+                }
+                gone.len() < 512
+            });
         });
     }
 
@@ -174,6 +195,14 @@ fn translate<R>(addr: usize, write: bool, exec: bool, f: impl Fn(u64) -> R) -> R
         assert_ne!(c.root, 0, "a program runs without a root");
         let page = addr / PAGE_SIZE;
         let allowed = |e: u64| (!write || e & WRITE != 0) && (!exec || e & NO_EXEC == 0);
+        let large = c.large.get(&(c.asid, page / 512)).filter(|(_, gone)| !gone.contains(&(page % 512)));
+        if let Some((e, _)) = large {
+            if allowed(*e) {
+                return Ok(f((e & ADDRESS) + (page % 512 * PAGE_SIZE) as u64));
+            }
+            c.large.remove(&(c.asid, page / 512));
+            return Err(());
+        }
         if let Some(e) = c.pages.get(&(c.asid, page)) {
             if allowed(*e) {
                 return Ok(f(e & ADDRESS));
@@ -193,6 +222,24 @@ fn translate<R>(addr: usize, write: bool, exec: bool, f: impl Fn(u64) -> R) -> R
                     if e & PRESENT == 0 {
                         return Err(());
                     }
+                    if e & LARGE != 0 {
+                        assert_eq!(level, 1, "a large page of another size");
+                        assert_eq!(e & ADDRESS & 0x1f_ffff, 0, "a large page that is not aligned");
+                        let rights = if table & WRITE == 0 { e & !WRITE } else { e };
+                        if !allowed(rights) {
+                            return Err(());
+                        }
+                        let region = page / 512 * 512..page / 512 * 512 + 512;
+                        let is_small = |(a, page): &(u16, usize)| *a == c.asid && region.contains(page);
+                        assert!(!c.pages.keys().any(is_small), "translations of both sizes");
+                        let marked = e | ACCESSED | if write { DIRTY } else { 0 };
+                        if entry.compare_exchange(e, marked, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                            // It was cut just now. Hardware would walk again, and may as well fault.
+                            return Err(());
+                        }
+                        c.large.insert((c.asid, page / 512), (rights, HashSet::new()));
+                        return Ok(f((e & ADDRESS) + (page % 512 * PAGE_SIZE) as u64));
+                    }
                     table = (e & ADDRESS) | (table & e & WRITE);
                 }
                 c.tables.insert((c.asid, page / 512), table);
@@ -209,6 +256,7 @@ fn translate<R>(addr: usize, write: bool, exec: bool, f: impl Fn(u64) -> R) -> R
             }
             let marked = e | ACCESSED | if write { DIRTY } else { 0 };
             if entry.compare_exchange(e, marked, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                assert!(!c.large.contains_key(&(c.asid, page / 512)), "translations of both sizes");
                 c.pages.insert((c.asid, page), rights);
                 return Ok(f(e & ADDRESS));
             }
@@ -268,4 +316,9 @@ pub fn free_frames() -> u64 {
 pub fn frame_at(space: &Space<Soft>, addr: usize) -> &'static Frame {
     read(space, addr).unwrap();
     translate(addr, false, false, frame_of).unwrap()
+}
+
+/// Does this CPU translate `addr` by a large page, now that a program has read there?
+pub fn shows_block(addr: usize) -> bool {
+    with_cpu(|c| c.large.contains_key(&(c.asid, addr / PAGE_SIZE / 512)))
 }

@@ -8,7 +8,7 @@ use crate::arch::entry::{self, ACCESSED, ADDRESS, DIRTY, IGNORED, LARGE, PRESENT
 use crate::arch::interrupts::FLUSH_INTERRUPTS;
 use sync::machine::hosted::interrupt;
 use vm::frame::Frame;
-use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, PAGE_SIZE, PhysAddr, Prot};
+use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, LEAF_SPAN, PAGE_SIZE, PhysAddr, Prot};
 
 /// The machine that the address spaces of hosted tests live on.
 pub struct Machine;
@@ -82,7 +82,7 @@ fn translate(address: usize, write: bool) -> Option<*mut u8> {
         if value & PRESENT == 0 || (write && value & WRITABLE == 0) {
             return None;
         }
-        if level == 0 {
+        if level == 0 || (level == 1 && value & LARGE != 0) {
             let marked = value | ACCESSED | if write { DIRTY } else { 0 };
             // Lost to a change of the entry: as if the access came after it.
             if entry.compare_exchange(value, marked, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -90,6 +90,10 @@ fn translate(address: usize, write: bool) -> Option<*mut u8> {
             }
         }
         table = value & ADDRESS;
+        if level == 1 && value & LARGE != 0 {
+            table += (address & (LEAF_SPAN - 1) & !(PAGE_SIZE - 1)) as u64;
+            break;
+        }
     }
     // SAFETY: inside the page.
     Some(unsafe { Frame::of(PhysAddr(table)).bytes_ptr().add(address % PAGE_SIZE) })

@@ -1,4 +1,5 @@
-//! Pipes: 64 KiB of bytes between writers and readers. Writes of up to PIPE_BUF bytes are not mixed with others'.
+//! Pipes: 64 KiB of bytes between writers and readers. Writes of up to PIPE_BUF bytes are not mixed with others'. What is written with O_DIRECT comes as
+//! packets: a read takes one, and what it does not want of it is gone (pipe(2)).
 //!
 //! The counts of bytes and ends are atomics beside the ring, so that a sleeper's condition takes no lock.
 //! Lock order: `ring` (sleeping, held across user copies and while a splice writes to a file) is outermost; two by address.
@@ -8,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Release, SeqCst},
 };
 
@@ -45,15 +46,15 @@ const PIPE_BUF: usize = 4096;
 #[repr(C, align(64))]
 pub struct Pipe {
     ring: Mutex<Ring, level::Pipe>,
-    /// Bytes in the ring. Written under its lock.
-    len: AtomicU32,
-    /// Opens so far, by which an open of a fifo sees that the other side came, be it gone again.
-    pub reader_opens: AtomicU32,
+    /// Bytes in the ring, as its `len` says; in the upper half those of them that stay free. Written under its lock.
+    filled: AtomicU64,
     /// Both kinds of end wait here: for bytes, for room, for the other side.
     pub readable: PollQueue,
     capacity: AtomicUsize,
     pub readers: AtomicU32,
     pub writers: AtomicU32,
+    /// Opens so far, by which an open of a fifo sees that the other side came, be it gone again.
+    pub reader_opens: AtomicU32,
     pub writer_opens: AtomicU32,
     pub writable: PollQueue,
     /// Its pages, counted for who made it. Changed under `ring`.
@@ -98,7 +99,7 @@ impl Pipe {
         let pages = charge.n() as usize;
         Ok(slab_arc(Pipe {
             ring: Mutex::new(Ring::try_new(pages)?, &PIPE),
-            len: AtomicU32::new(0),
+            filled: AtomicU64::new(0),
             reader_opens: AtomicU32::new(0),
             readable: PollQueue::new(),
             capacity: AtomicUsize::new(pages.saturating_mul(PAGE)),
@@ -110,10 +111,16 @@ impl Pipe {
         })?)
     }
 
-    /// Bytes in it.
+    /// Bytes in it, with what stays free between packets.
     #[inline]
     fn len(&self) -> usize {
-        self.len.load(SeqCst) as usize
+        self.filled.load(SeqCst) as u32 as usize
+    }
+
+    /// Bytes that can be read.
+    fn bytes_left(&self) -> u32 {
+        let filled = self.filled.load(SeqCst);
+        (filled as u32).saturating_sub((filled >> 32) as u32)
     }
 
     /// Reads what is there. `file`: who waits for a byte, and is open meanwhile; None: nobody.
@@ -165,12 +172,24 @@ impl Pipe {
     }
 
     /// `file`: as for `read`.
-    #[expect(clippy::arithmetic_side_effects, reason = "the ring holds no more than its capacity")]
     pub fn write(&self, from: &mut Input<'_>, file: Option<&File>) -> Result<usize> {
+        self.write_as::<false>(from, file)
+    }
+
+    /// The same, in packets (O_DIRECT): each has at most a page, and is there as a whole or not at all.
+    #[cold]
+    #[inline(never)]
+    pub fn write_packets(&self, from: &mut Input<'_>, file: Option<&File>) -> Result<usize> {
+        self.write_as::<true>(from, file)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::arithmetic_side_effects, reason = "the ring holds no more than its capacity")]
+    fn write_as<const PACKETS: bool>(&self, from: &mut Input<'_>, file: Option<&File>) -> Result<usize> {
         if from.left() == 0 {
             return Ok(0);
         }
-        let (mut done, mut kept) = (0, None);
+        let (mut done, mut kept, mut begins) = (0, None, true);
         let ended = |done: usize, error: Errno| if done > 0 { Ok(done) } else { Err(error) };
         loop {
             if self.readers.load(SeqCst) == 0 {
@@ -180,8 +199,16 @@ impl Pipe {
             }
             let whole = if done == 0 && from.left() <= PIPE_BUF { from.left() } else { 1 };
             let mut ring = self.ring.lock();
-            let room = ring.capacity() - ring.len();
-            let n = if room >= whole { ring.write(from) } else { 0 };
+            let (n, has_room) = if PACKETS {
+                let merged = if begins { ring.write_to_last(from) } else { 0 };
+                begins = false;
+                let packet = if from.left() > 0 { ring.write_packet(from) } else { 0 };
+                (merged + packet, ring.has_room_for_packet())
+            } else {
+                let has_room = ring.capacity() - ring.len() >= whole;
+                (if has_room { ring.write(from) } else { 0 }, has_room)
+            };
+            let seen = (ring.len(), ring.capacity());
             self.publish(&ring);
             drop(ring);
             done += n;
@@ -197,7 +224,7 @@ impl Pipe {
             if n > 0 {
                 continue;
             }
-            if room >= whole {
+            if has_room {
                 // There was room, but no memory for it.
                 return ended(done, ENOMEM);
             }
@@ -211,8 +238,11 @@ impl Pipe {
                 }
             }
             let woken = self.writable.wait(None, || {
-                let room = self.capacity.load(SeqCst).saturating_sub(self.len());
-                (room >= whole || self.readers.load(SeqCst) == 0).then_some(())
+                let (len, capacity) = (self.len(), self.capacity.load(SeqCst));
+                // How many packets fit, the ring knows.
+                let room =
+                    if PACKETS { (len, capacity) != seen } else { capacity.saturating_sub(len) >= whole };
+                (room || self.readers.load(SeqCst) == 0).then_some(())
             });
             if let Err(e) = woken {
                 return ended(done, e);
@@ -234,6 +264,12 @@ impl Pipe {
                 self.readable.wait(None, some)
             }
         }
+    }
+
+    /// Waits until there is something else in it than `seen` bytes, or nobody reads. `file`: as for `read`.
+    fn wait_change(&self, seen: usize, file: Option<&File>) -> Result {
+        let _kept = file.ok_or(EAGAIN)?.keep_open()?;
+        self.writable.wait(None, || (self.len() != seen || self.readers.load(SeqCst) == 0).then_some(()))
     }
 
     /// Waits for room, and returns how much there is. EPIPE if nobody reads. `file`: as for `read`.
@@ -258,7 +294,7 @@ impl Pipe {
 
     /// The ring changed under its lock. Giving that back is the fence between this and the look for sleepers.
     fn publish(&self, ring: &Ring) {
-        self.len.store(ring.len() as u32, Release);
+        self.filled.store(ring.len() as u64 | (ring.unused() as u64) << 32, Release);
     }
 
     /// Bytes were taken: whoever else waits for bytes looks whether there are more, and a writer whether there is room.
@@ -392,6 +428,9 @@ impl FileOps for End {
             return Err(EBADF);
         }
         let waits = !(file.nonblocking() || from.nowait);
+        if file.flags().contains(OpenFlags::DIRECT) {
+            return self.pipe.write_packets(from, waits.then_some(file));
+        }
         self.pipe.write(from, waits.then_some(file))
     }
 
@@ -428,7 +467,7 @@ impl FileOps for End {
     fn ioctl(&self, _: &File, command: u32, argument: usize) -> Result<usize> {
         match command {
             crate::fs::file::ioctl::FIONREAD => {
-                crate::fs::file::ioctl::put_u32(argument, self.pipe.len() as u32)
+                crate::fs::file::ioctl::put_u32(argument, self.pipe.bytes_left())
             }
             _ => Err(ENOTTY),
         }
@@ -453,13 +492,13 @@ impl FileOps for End {
     }
 }
 
-/// pipe2(2): the end to read from and the end to write to.
+/// pipe2(2): the end to read from and the end to write to. Packets are the matter of who writes.
 pub fn pair(flags: OpenFlags) -> Result<(Arc<File>, Arc<File>)> {
     let inode = super::inode(FileKind::Fifo, 0o600)?;
     let pipe = Pipe::try_new()?;
     let reader = End::try_new(pipe.clone(), true, false)?;
     let writer = End::try_new(pipe, false, true)?;
-    let reader = File::try_anonymous(inode.clone(), "pipe", reader, flags)?;
+    let reader = File::try_anonymous(inode.clone(), "pipe", reader, flags.difference(OpenFlags::DIRECT))?;
     let writer = File::try_anonymous(inode, "pipe", writer, flags | OpenFlags::WRITE_ONLY)?;
     Ok((reader, writer))
 }

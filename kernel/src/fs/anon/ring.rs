@@ -3,7 +3,11 @@
 //!
 //! One page that has been read is kept for the bytes that come next, in the place where these go: behind the page of the last byte, and in an empty ring at its
 //! beginning. So who sends and who receives a few bytes at a time write no place of a page.
+//!
+//! Packets have pages of their own (`packets`).
 #![forbid(unsafe_code)]
+
+mod packets;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,22 +15,37 @@ use alloc::vec::Vec;
 use sync::TryVec;
 use sync::heap::try_box_slice;
 
+use self::packets::Mark;
 use crate::errno::{EBUSY, Result};
 use crate::fs::file::buffer::{Input, Output};
 
 pub const PAGE: usize = 4096;
 
+struct Page {
+    bytes: Option<Box<[u8; PAGE]>>,
+    /// Where its bytes end, if that is early.
+    mark: Mark,
+    /// In the first page's place: of the ring's `len`, what stays free behind marks. (The ring itself has no room: it shares a line with its pipe's lock.)
+    unused: u32,
+}
+
+const _: () = assert!(size_of::<Page>() == 16, "a page's mark lies beside the page");
+
 pub struct Ring {
-    pages: Box<[Option<Box<[u8]>>]>,
-    /// Position of the first byte, below the capacity, and number of bytes. That is 2 GiB at most.
+    pages: Box<[Page]>,
+    /// Position of the first byte, below the capacity, and number of bytes. That is 2 GiB at most. The first bit of the position says whether pages may have marks: it is
+    /// set with the first packet and stays.
     head: u32,
     len: u32,
 }
 
+const MARKED: u32 = 1 << 31;
+
 impl Ring {
     /// A ring of `pages` pages.
     pub fn try_new(pages: usize) -> Result<Ring> {
-        Ok(Ring { pages: try_box_slice(pages, |_| None)?, head: 0, len: 0 })
+        let page = |_| Page { bytes: None, mark: Mark::NONE, unused: 0 };
+        Ok(Ring { pages: try_box_slice(pages, page)?, head: 0, len: 0 })
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "places in memory")]
@@ -34,17 +53,34 @@ impl Ring {
         self.pages.len() * PAGE
     }
 
+    /// Bytes from the first to behind the last, with what stays free where a page ends early.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    fn head(&self) -> usize {
-        self.head as usize
+    /// Of `len`: what stays free where a page ends early.
+    pub fn unused(&self) -> usize {
+        if self.is_marked() { self.pages.first().map_or(0, |first| first.unused as usize) } else { 0 }
     }
 
-    /// Puts out as much as there is and fits.
+    fn head(&self) -> usize {
+        (self.head & !MARKED) as usize
+    }
+
+    fn is_marked(&self) -> bool {
+        self.head & MARKED != 0
+    }
+
+    fn set_head(&mut self, to: usize) {
+        self.head = self.head & MARKED | to as u32;
+    }
+
+    /// Puts out as much as there is and fits, to the end of the first packet.
     #[expect(clippy::arithmetic_side_effects, reason = "no more is read than is there")]
     pub fn read(&mut self, out: &mut Output<'_>) -> usize {
+        if self.is_marked() {
+            return self.read_packet(out);
+        }
         let mut done = 0;
         while self.len() > 0 && out.left() > 0 {
             let Some(bytes) = self.bytes(self.head(), self.len()) else { break };
@@ -59,9 +95,12 @@ impl Ring {
         done
     }
 
-    /// As `read`, but the bytes stay.
+    /// As `read`, but the bytes stay. No more than a page's, where pages may end early.
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
     pub fn peek(&self, out: &mut Output<'_>) -> usize {
+        if self.is_marked() {
+            return self.piece(0).map_or(0, |piece| out.put(piece.bytes));
+        }
         let mut done = 0;
         while done < self.len() && out.left() > 0 {
             let Some(bytes) = self.bytes(self.head() + done, self.len() - done) else { break };
@@ -74,9 +113,12 @@ impl Ring {
         done
     }
 
-    /// Copies up to `most` bytes into another ring, as many as there is room for. Out of memory it copies less.
+    /// Copies up to `most` bytes into another ring, as many as there is room for; packets stay packets. Out of memory it copies less.
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
     pub fn copy_to(&self, other: &mut Ring, most: usize) -> usize {
+        if self.is_marked() {
+            return self.copy_packets_to(other, most);
+        }
         let (mut done, most) = (0, most.min(self.len()));
         while done < most {
             let Some(bytes) = self.bytes(self.head() + done, most - done) else { break };
@@ -92,6 +134,9 @@ impl Ring {
     /// Takes out the first `n` bytes, which there must be.
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring; no more than there is")]
     pub fn skip(&mut self, n: usize) {
+        if self.is_marked() {
+            return self.skip_pieces(n);
+        }
         let mut left = n.min(self.len());
         while left > 0 {
             let (_, offset) = self.place(self.head());
@@ -109,7 +154,7 @@ impl Ring {
             let (index, offset) = self.place(self.head() + self.len());
             // The last page may be the first one, come round.
             let n = (PAGE - offset).min(self.capacity() - self.len());
-            let Some(slot) = self.pages.get_mut(index) else { break };
+            let Some(slot) = self.pages.get_mut(index).map(|page| &mut page.bytes) else { break };
             if slot.is_none() {
                 *slot = page();
             }
@@ -128,7 +173,7 @@ impl Ring {
     #[expect(clippy::arithmetic_side_effects, reason = "the place is inside its page")]
     fn bytes(&self, at: usize, most: usize) -> Option<&[u8]> {
         let (index, offset) = self.place(at);
-        self.pages.get(index)?.as_deref()?.get(offset..offset + most.min(PAGE - offset))
+        self.pages.get(index)?.bytes.as_deref()?.get(offset..offset + most.min(PAGE - offset))
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "no division by zero: max(1)")]
@@ -142,19 +187,19 @@ impl Ring {
         let (index, offset) = self.place(self.head());
         self.len -= n as u32;
         if self.len == 0 {
-            self.head = 0;
+            self.set_head(0);
             return self.keep_one(index);
         }
         let (head, capacity) = (self.head() + n, self.capacity());
-        self.head = if head < capacity { head } else { head - capacity } as u32;
+        self.set_head(if head < capacity { head } else { head - capacity });
         if offset + n == PAGE && self.len() + PAGE <= capacity {
             let (last, _) = self.place(self.head() + self.len() - 1);
-            let page = self.pages.get_mut(index).and_then(Option::take);
+            let page = self.pages.get_mut(index).and_then(|page| page.bytes.take());
             let next = if last + 1 < self.pages.len() { last + 1 } else { 0 };
             if let Some(slot) = self.pages.get_mut(next)
-                && slot.is_none()
+                && slot.bytes.is_none()
             {
-                *slot = page;
+                slot.bytes = page;
             }
         }
     }
@@ -163,23 +208,26 @@ impl Ring {
     #[expect(clippy::arithmetic_side_effects, reason = "a place in the ring")]
     fn keep_one(&mut self, index: usize) {
         if index != 0 {
-            let page = self.pages.get_mut(index).and_then(Option::take);
+            let page = self.pages.get_mut(index).and_then(|page| page.bytes.take());
             if let Some(first) = self.pages.first_mut()
-                && first.is_none()
+                && first.bytes.is_none()
             {
-                *first = page;
+                first.bytes = page;
             }
         }
         if let Some(kept) = self.pages.get_mut(index + 1)
-            && kept.is_some()
+            && kept.bytes.is_some()
         {
-            *kept = None;
+            kept.bytes = None;
         }
     }
 
     /// Changes the size. EBUSY if what is in it does not fit.
     #[expect(clippy::arithmetic_side_effects, reason = "the ring is at most a GiB")]
     pub fn resize(&mut self, pages: usize) -> Result<()> {
+        if self.is_marked() {
+            return self.resize_packets(pages);
+        }
         if self.len() > pages * PAGE {
             return Err(EBUSY);
         }
@@ -194,10 +242,10 @@ impl Ring {
     }
 }
 
-fn page() -> Option<Box<[u8]>> {
+fn page() -> Option<Box<[u8; PAGE]>> {
     let mut page = Vec::new();
     page.try_resize(PAGE, 0).ok()?;
-    Some(page.into_boxed_slice())
+    page.into_boxed_slice().try_into().ok()
 }
 
 #[cfg(test)]
@@ -277,9 +325,9 @@ mod tests {
     fn an_empty_ring_keeps_one_page_at_most() {
         let mut ring = Ring::try_new(4).unwrap();
         ring.write(&mut Input::kernel(&[1; 3 * PAGE]));
-        assert_eq!(ring.pages.iter().flatten().count(), 3);
+        assert_eq!(ring.pages.iter().filter(|page| page.bytes.is_some()).count(), 3);
         read(&mut ring, 3 * PAGE);
-        assert_eq!(ring.pages.iter().flatten().count(), 1);
+        assert_eq!(ring.pages.iter().filter(|page| page.bytes.is_some()).count(), 1);
     }
 
     #[test]

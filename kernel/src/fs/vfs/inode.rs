@@ -227,6 +227,11 @@ impl Inode {
         self.write_lock.lock_in(order)
     }
 
+    /// Its device and its number.
+    pub fn place(&self) -> (u64, u64) {
+        (self.device, self.number)
+    }
+
     pub fn is_dir(&self) -> bool {
         self.kind == Kind::Directory
     }

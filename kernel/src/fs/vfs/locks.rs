@@ -4,19 +4,20 @@
 //! The lists are made at the first lock and stay, so an inode that is never locked carries one pointer, and who locks counts nothing. Their lock is a sleeping one: a program may
 //! hold any number of record locks, and whoever changes many gives way.
 //! Who waits looks again whenever a lock of the file went or became weaker.
-//! Lock order: `held` → `waits` → wait queue; `held` → list of leases.
+//! Each lock and lease, and who waits, stands in the list for /proc/locks (`listed`).
+//! Lock order: `held` → `waits` → wait queue; `held` → list of locks.
 #![forbid(unsafe_code)]
 
 mod lease;
 mod listed;
 mod records;
+mod shown;
 mod tell;
 mod tree;
 mod waits;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::mem::replace;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::lock_order as level;
@@ -26,9 +27,11 @@ use sync::{Mutex, TryVec, lock_class, try_arc, try_box};
 
 use self::lease::Leases;
 pub use self::lease::{Holder, Wanted};
-pub use self::listed::tell_leases;
+use self::listed::{Blocked, Listed, Place, Spot};
 pub use self::records::{Owner, Record};
 use self::records::{Payer, Records};
+use self::shown::Shown;
+pub use self::tell::{Cursor, tell_locks};
 use self::waits::Waiting;
 use crate::errno::{EAGAIN, ENOLCK, ERESTARTSYS, Result};
 use crate::fs::caller;
@@ -36,21 +39,47 @@ use crate::sched::{Sleep, WaitQueue};
 
 lock_class! { static FILE_LOCKS: LockClass = ("file locks", level::FileLocks); }
 
-#[derive(Clone, Copy)]
 struct Whole {
     holder: Owner,
     /// Who asked for it, for /proc/PID/fdinfo.
     process: u32,
     exclusive: bool,
+    listed: Listed,
 }
 
 struct Held {
     whole: Vec<Whole>,
     records: Records,
     leases: Leases,
+    /// Whose turn has come last, of those who wait.
+    turns: u64,
+}
+
+impl Held {
+    /// Lists one who is about to wait for what stands at `spot`. `turn`: what he had when he waited before; 0: he has not.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    fn begin_wait(&mut self, spot: Option<Spot>, turn: &mut u64, shown: Shown) -> Result<Option<Blocked>> {
+        let Some(spot) = spot else { return Ok(None) };
+        if *turn == 0 {
+            self.turns = self.turns.saturating_add(1);
+            *turn = self.turns;
+        }
+        Blocked::begin(spot, *turn, shown).map(Some)
+    }
+
+    /// Gives the lock of the whole file up. True: there was one.
+    fn remove_whole(&mut self, holder: Owner) -> bool {
+        let Some(at) = self.whole.iter().position(|w| w.holder == holder) else { return false };
+        // In their order: the first that is in the way is waited for.
+        self.whole.remove(at).listed.leave();
+        true
+    }
 }
 
 struct Lists {
+    inode: Place,
     held: Mutex<Held, level::FileLocks>,
     /// Somebody has a lease, or is about to. Changes under `held`.
     claim: Claim,
@@ -87,14 +116,15 @@ impl FileLocks {
         self.lists.get()
     }
 
-    fn make(&self) -> Result<&Arc<Lists>> {
+    /// Those of the inode with this device and number, whose locks these are.
+    fn make(&self, inode: Place) -> Result<&Arc<Lists>> {
         if let Some(lists) = self.lists() {
             return Ok(lists);
         }
-        let held = Held { whole: Vec::new(), records: Records::new(), leases: Leases::new() };
+        let held = Held { whole: Vec::new(), records: Records::new(inode), leases: Leases::new(), turns: 0 };
         let held = Mutex::new(held, &FILE_LOCKS);
         let (claim, changes) = (Claim::new(), AtomicU64::new(0));
-        let new = try_arc(Lists { held, claim, changes, freed: WaitQueue::new() })?;
+        let new = try_arc(Lists { inode, held, claim, changes, freed: WaitQueue::new() })?;
         // Another may have been the first.
         let _ = self.lists.set(try_box(new)?);
         self.lists().ok_or(EAGAIN)
@@ -105,41 +135,45 @@ impl FileLocks {
         self.lists().is_some()
     }
 
-    /// flock(2). `exclusive`: `None` unlocks.
-    pub fn flock(&self, me: Owner, exclusive: Option<bool>, wait: bool) -> Result {
+    /// flock(2). `exclusive`: `None` unlocks. `inode`: as for `make`.
+    pub fn flock(&self, inode: Place, me: Owner, exclusive: Option<bool>, wait: bool) -> Result {
         let Some(exclusive) = exclusive else {
             self.release_whole(me);
             return Ok(());
         };
-        let lists = self.make()?;
+        let lists = self.make(inode)?;
+        let mut turn = 0;
         loop {
-            let seen = {
+            let (seen, blocked) = {
                 let mut held = lists.held.lock();
-                if !held.whole.iter().any(|w| w.holder != me && (w.exclusive || exclusive)) {
-                    match held.whole.iter_mut().find(|w| w.holder == me) {
-                        Some(mine) => {
-                            if replace(&mut mine.exclusive, exclusive) && !exclusive {
-                                lists.changed();
-                            }
-                        }
-                        None => {
-                            held.whole.try_push(Whole { holder: me, process: caller::pid(), exclusive })?
-                        }
-                    }
+                if held.whole.iter().any(|w| w.holder == me && w.exclusive == exclusive) {
                     return Ok(());
                 }
+                let other = held
+                    .whole
+                    .iter()
+                    .find(|w| w.holder != me && (w.exclusive || exclusive))
+                    .map(|w| w.listed.spot());
+                let new = if other.is_none() { Some(Listed::try_new()?) } else { None };
                 // A conversion gives up the old lock first, as Linux does, even if it fails then.
-                let before = held.whole.len();
-                held.whole.retain(|w| w.holder != me);
-                if held.whole.len() != before {
+                if held.remove_whole(me) {
                     lists.changed();
                 }
-                lists.changes.load(SeqCst)
+                let process = caller::pid();
+                let shown = Shown::of_whole(me, process, exclusive);
+                if let Some(listed) = new {
+                    held.whole.try_push(Whole { holder: me, process, exclusive, listed })?;
+                    held.whole.last_mut().into_iter().for_each(|w| w.listed.enter(lists.inode, shown));
+                    return Ok(());
+                }
+                if !wait {
+                    return Err(EAGAIN);
+                }
+                (lists.changes.load(SeqCst), held.begin_wait(other.flatten(), &mut turn, shown)?)
             };
-            if !wait {
-                return Err(EAGAIN);
-            }
-            lists.wait(seen)?;
+            let result = lists.wait(seen);
+            drop(blocked);
+            result?;
         }
     }
 
@@ -157,9 +191,7 @@ impl FileLocks {
     fn release_whole(&self, holder: Owner) {
         let Some(lists) = self.lists() else { return };
         let mut held = lists.held.lock();
-        let before = held.whole.len();
-        held.whole.retain(|w| w.holder != holder);
-        if held.whole.len() != before {
+        if held.remove_whole(holder) {
             lists.changed();
         }
     }
@@ -183,15 +215,17 @@ impl FileLocks {
         self.lists()?.held.lock().records.own(range)
     }
 
-    /// F_SETLK and F_SETLKW with F_RDLCK or F_WRLCK, by `thread`.
+    /// F_SETLK and F_SETLKW with F_RDLCK or F_WRLCK, by `thread`. `inode`: as for `make`.
     ///
     /// # Errors
     /// EAGAIN; of who waits, EDEADLK or a signal. ENOLCK: the user has as many as may be, or there is no memory.
-    pub fn lock_record(&self, want: Record, wait: Option<u32>) -> Result {
-        let lists = self.make().map_err(|_| ENOLCK)?;
+    pub fn lock_record(&self, inode: Place, want: Record, wait: Option<u32>) -> Result {
+        let lists = self.make(inode).map_err(|_| ENOLCK)?;
+        let mut turn = 0;
         loop {
-            let (seen, waiting) = {
+            let (seen, waiting, blocked) = {
                 let mut held = lists.held.lock();
+                let held = &mut *held;
                 let Some(other) = held.records.conflict(&want) else {
                     if held.records.change(&want, true, Payer::caller())? {
                         lists.changed();
@@ -201,10 +235,15 @@ impl FileLocks {
                 let Some(thread) = wait else { return Err(EAGAIN) };
                 let seen = lists.changes.load(SeqCst);
                 let begin = || Waiting::begin(want.owner, thread, other.owner, lists, seen);
-                (seen, if want.owner.is_open_file() { None } else { Some(begin()?) })
+                let waiting = if want.owner.is_open_file() { None } else { Some(begin()?) };
+                let spot = held.records.spot(&other);
+                let blocked =
+                    held.begin_wait(spot, &mut turn, Shown::of_record(&want)).map_err(|_| ENOLCK)?;
+                (seen, waiting, blocked)
             };
             let result = lists.wait(seen);
             drop(waiting);
+            drop(blocked);
             result?;
         }
     }

@@ -427,6 +427,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     super::signal::robust::release(thread);
     sched::futex::pi::leave_all(current.task());
     current.space().hand_exec_gain_to(&space);
+    space.refuse_large(current.space().refuses_large());
     current.replace_space(space.clone());
     let shared = process.set_space(Some(space.clone()));
     let left = sched::replace_space(space);

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::errno::{EACCES, EINVAL, Result};
 use crate::fs::vfs::cache::shrink;
+use crate::memory::commit;
 use crate::process::{self, exec};
 use crate::procfs::entry::{Entry, Setting, What};
 use crate::procfs::settings::{integer, line, setting, shown, unsigned};
@@ -71,11 +72,8 @@ fn drop_caches(data: &[u8]) -> Result {
     Ok(())
 }
 
-/// Kept for programs that ask; memory is given out as for 1 (always) whatever it says.
-static OVERCOMMIT: AtomicU32 = AtomicU32::new(0);
-
 fn overcommit(out: &mut Vec<u8>) -> Result {
-    line(out, u64::from(OVERCOMMIT.load(Relaxed)))
+    line(out, u64::from(commit::is_always()))
 }
 
 fn set_max_mappings(data: &[u8]) -> Result {
@@ -89,12 +87,11 @@ fn set_max_mappings(data: &[u8]) -> Result {
     Ok(())
 }
 
+/// 2, where all that programs ask for is added up, is refused.
 fn set_overcommit(data: &[u8]) -> Result {
-    let n = match data.trim_ascii() {
-        b"0" => 0,
-        b"1" => 1,
+    match integer(data)? {
+        n @ 0..=1 => commit::set_always(n == 1),
         _ => return Err(EINVAL),
-    };
-    OVERCOMMIT.store(n, Relaxed);
+    }
     Ok(())
 }

@@ -33,6 +33,7 @@ struct Sums {
     private_clean: u64,
     private_dirty: u64,
     anonymous: u64,
+    large: u64,
     pss: u64,
     pss_dirty: u64,
     pss_anon: u64,
@@ -77,6 +78,9 @@ impl Sums {
     /// The pages of a mapping.
     fn gather(&mut self, space: &Space, m: &MappingInfo<'_>) {
         space.for_each_page(m.start..m.end, &mut |page| self.add(page, m.locked));
+        if m.object.is_none() {
+            self.large += space.large_pages_in(m.start..m.end) as u64;
+        }
     }
 
     /// The rows that smaps and the rollup have both, but that the rollup alone tells `kinds`, what the share is of.
@@ -104,7 +108,7 @@ impl Sums {
             ("Anonymous:      ", kib(self.anonymous)),
             ("KSM:            ", 0),
             ("LazyFree:       ", 0),
-            ("AnonHugePages:  ", 0),
+            ("AnonHugePages:  ", kib(self.large)),
             ("ShmemPmdMapped: ", 0),
             ("FilePmdMapped:  ", 0),
             ("Shared_Hugetlb: ", 0),
@@ -134,7 +138,8 @@ pub fn smaps(seen: &Seen<'_>, m: &MappingInfo<'_>, out: &mut Vec<u8>) -> Result 
     text.padded(PAGE_KIB, 8, " kB\nMMUPageSize:    ")?;
     text.padded(PAGE_KIB, 8, " kB\n")?;
     sums.write(false, text)?;
-    text.put("THPeligible:           0\nVmFlags: ")?;
+    text.put("THPeligible:    ")?;
+    text.padded(u64::from(m.large_eligible), 8, "\nVmFlags: ")?;
     for (has, letters) in flags(m) {
         text.put(if has { letters } else { "" })?;
     }
@@ -142,7 +147,7 @@ pub fn smaps(seen: &Seen<'_>, m: &MappingInfo<'_>, out: &mut Vec<u8>) -> Result 
 }
 
 /// The flags that Linux knows a mapping by (Documentation/filesystems/proc.rst), in its order, as far as Darter has them.
-fn flags(m: &MappingInfo<'_>) -> [(bool, &'static str); 14] {
+fn flags(m: &MappingInfo<'_>) -> [(bool, &'static str); 16] {
     [
         (m.prot.contains(Prot::READ), "rd "),
         (m.prot.contains(Prot::WRITE), "wr "),
@@ -158,6 +163,8 @@ fn flags(m: &MappingInfo<'_>) -> [(bool, &'static str); 14] {
         (m.locked_on_fault, "lf "),
         (m.wipe_on_fork, "wf "),
         (m.no_dump, "dd "),
+        (m.asks_large, "hg "),
+        (m.refuses_large, "nh "),
     ]
 }
 

@@ -160,13 +160,15 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
 /// F_SETFL.
 ///
 /// # Errors
-/// EPERM: O_NOATIME on somebody else's file. EINVAL: O_DIRECT of what has no cache to go by, and of pipes (packets), which is not there.
+/// EPERM: O_NOATIME on somebody else's file. EINVAL: O_DIRECT of what has no cache to go by, but for pipes, to which it means packets.
 fn set_flags(fd: i32, file: &File, flags: OpenFlags) -> Result {
     let new = flags.difference(file.flags());
     if new.contains(OpenFlags::NOATIME) && !Cred::current().owns(file.inode()) {
         return Err(EPERM);
     }
-    if new.contains(OpenFlags::DIRECT) && (file.path().is_none() || !file.inode().is_direct()) {
+    let may_be_direct =
+        || file.inode().kind == Kind::Fifo || file.path().is_some() && file.inode().is_direct();
+    if new.contains(OpenFlags::DIRECT) && !may_be_direct() {
         return Err(EINVAL);
     }
     // A kind of file that tells nobody ignores it.

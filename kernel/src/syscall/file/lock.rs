@@ -58,7 +58,8 @@ fn request(file: &File, address: usize, of_file: bool, asks: bool) -> Result<Req
         return Err(EINVAL);
     }
     let owner = if of_file { file.lock_holder() } else { caller::files().lock_owner() };
-    let record = Record { owner, process: caller::pid(), start, end, exclusive: kind == WRITE_LOCK };
+    let by = file.lock_holder();
+    let record = Record { owner, by, process: caller::pid(), start, end, exclusive: kind == WRITE_LOCK };
     Ok(Request { kind, process: number(&bytes, 24, 4), record })
 }
 
@@ -110,7 +111,7 @@ pub fn set(fd: i32, file: &File, address: usize, wait: bool, of_file: bool) -> R
     }
     // As in flock: the locks of an open file end with it.
     let _kept = if of_file { Some(file.keep_open()?) } else { None };
-    locks.lock_record(record, wait.then(caller::tid))?;
+    locks.lock_record(file.inode().place(), record, wait.then(caller::tid))?;
     // Another thread may have closed the descriptor meanwhile: the process's locks on the file were given up then, but for this one.
     let still = || caller::files().is(fd, file);
     if !of_file && !still() {
@@ -140,6 +141,7 @@ pub fn sys_flock(fd: i32, operation: u32) -> Result<usize> {
     }
     // The last close gives the lock up, so it must not come before the lock.
     let _kept = file.keep_open()?;
-    file.inode().locks.flock(file.lock_holder(), exclusive, wait)?;
+    let inode = file.inode();
+    inode.locks.flock(inode.place(), file.lock_holder(), exclusive, wait)?;
     Ok(0)
 }

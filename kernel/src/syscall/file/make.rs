@@ -27,11 +27,12 @@ pub fn sys_pipe(address: usize) -> Result<usize> {
 
 pub fn sys_pipe2(address: usize, flags: u32) -> Result<usize> {
     let flags = OpenFlags::from_bits_retain(flags);
-    // O_DIRECT (packets) is refused, and so is O_NOTIFICATION_PIPE.
-    if !(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK).contains(flags) {
+    // O_NOTIFICATION_PIPE is refused.
+    if !(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK | OpenFlags::DIRECT).contains(flags) {
         return Err(EINVAL);
     }
-    let (reader, writer) = drain_and_retry(|| pipe::pair(flags & OpenFlags::NONBLOCK))?;
+    let kept = flags & (OpenFlags::NONBLOCK | OpenFlags::DIRECT);
+    let (reader, writer) = drain_and_retry(|| pipe::pair(kept))?;
     let files = caller::files();
     let limit = caller::descriptor_limit();
     let close_on_exec = flags.contains(OpenFlags::CLOEXEC);

@@ -35,9 +35,9 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
         | abi::MADV_NORMAL
         | abi::MADV_RANDOM
         | abi::MADV_SEQUENTIAL
-        | abi::MADV_WILLNEED
-        | abi::MADV_HUGEPAGE
-        | abi::MADV_NOHUGEPAGE => None,
+        | abi::MADV_WILLNEED => None,
+        abi::MADV_HUGEPAGE => Some(Advice::Large),
+        abi::MADV_NOHUGEPAGE => Some(Advice::NoLarge),
         abi::MADV_COLD | abi::MADV_PAGEOUT => Some(Advice::Cold),
         _ => return Err(Errno::EINVAL),
     };
@@ -87,7 +87,15 @@ fn holds_clock(start: usize, end: usize) -> bool {
 
 /// Is it kept with the mapping, which may come apart by it?
 fn splits(advice: Advice) -> bool {
-    matches!(advice, Advice::DontFork | Advice::DoFork | Advice::DontDump | Advice::DoDump)
+    matches!(
+        advice,
+        Advice::DontFork
+            | Advice::DoFork
+            | Advice::DontDump
+            | Advice::DoDump
+            | Advice::Large
+            | Advice::NoLarge
+    )
 }
 
 /// Gives the advice for `start..end`, which is user memory, as pages; `change` is what it changes.

@@ -4,6 +4,7 @@
 
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
+use crate::memory::commit;
 use crate::process::limits::INFINITY;
 use crate::process::{self, Capability};
 use linux_raw_sys::general as abi;
@@ -11,9 +12,23 @@ use vm::addr::{PAGE_SHIFT, PAGE_SIZE};
 
 /// Whole pages that a limit allows; None: any number.
 fn limit(resource: u32) -> Option<usize> {
-    match process::limit_now(resource) {
+    pages_of(process::limit_now(resource))
+}
+
+fn pages_of(limit: u64) -> Option<usize> {
+    match limit {
         INFINITY => None,
         bytes => Some((bytes >> PAGE_SHIFT) as usize),
+    }
+}
+
+/// The same of private writable memory. 0 means the hard limit, as on Linux: some programs set it so to keep others from brk.
+fn data_limit() -> Option<usize> {
+    match process::limit_now(abi::RLIMIT_DATA) {
+        0 => {
+            process::current().process.limits.get(abi::RLIMIT_DATA).ok().and_then(|(_, hard)| pages_of(hard))
+        }
+        soft => pages_of(soft),
     }
 }
 
@@ -27,7 +42,7 @@ fn in_pages(bytes: usize) -> usize {
 /// ENOMEM.
 pub fn check_room(more: usize, is_data: bool, replaced: Option<usize>) -> Result {
     let total = limit(abi::RLIMIT_AS);
-    let data = if is_data { limit(abi::RLIMIT_DATA) } else { None };
+    let data = if is_data { data_limit() } else { None };
     if total.is_none() && data.is_none() {
         return Ok(());
     }
@@ -48,7 +63,7 @@ pub fn check_room(more: usize, is_data: bool, replaced: Option<usize>) -> Result
 /// # Errors
 /// ENOMEM.
 pub fn check_data_room(start: usize, end: usize) -> Result {
-    let Some(most) = limit(abi::RLIMIT_DATA) else { return Ok(()) };
+    let Some(most) = data_limit() else { return Ok(()) };
     let current = process::current();
     let space = current.space();
     let mut more = 0usize;
@@ -58,6 +73,24 @@ pub fn check_data_room(start: usize, end: usize) -> Result {
         }
     });
     if more == 0 || space.usage().data.saturating_add(more) <= most { Ok(()) } else { Err(Errno::ENOMEM) }
+}
+
+/// May what is mapped in `start..end` become private writable, by what memory can fill? Each mapping counts for itself.
+///
+/// # Errors
+/// ENOMEM.
+pub fn check_commit(start: usize, end: usize) -> Result {
+    // Nothing in a shorter range is longer.
+    if commit::check(end.saturating_sub(start)).is_ok() {
+        return Ok(());
+    }
+    let mut fits = Ok(());
+    process::current().space().for_each_mapping_in(start..end, &mut |m| {
+        if !m.shared && !m.prot.contains(vm::Prot::WRITE) {
+            fits = fits.and_then(|()| commit::check(m.end.min(end).saturating_sub(m.start)));
+        }
+    });
+    fits
 }
 
 /// Has the caller CAP_IPC_LOCK?

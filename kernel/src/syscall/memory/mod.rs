@@ -28,6 +28,7 @@ use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::fs;
 use crate::ipc::attach;
+use crate::memory::commit;
 use crate::process::personality::READ_IMPLIES_EXEC;
 use crate::process::{self, Capability};
 use linux_raw_sys::general as abi;
@@ -51,16 +52,6 @@ fn protection(bits: u32) -> Result<Prot> {
 /// `len` in whole pages; None: none, or more than there are addresses.
 fn pages(len: usize) -> Option<usize> {
     len.checked_next_multiple_of(PAGE_SIZE).filter(|n| *n != 0)
-}
-
-/// What can never be backed is refused at once: more than all memory (the heuristic of vm.overcommit_memory=0).
-///
-/// # Errors
-/// ENOMEM.
-#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
-fn check_commit(len: usize) -> Result {
-    let all = vm::frame::total_frames() as u64 * PAGE_SIZE as u64;
-    if len as u64 > all { Err(Errno::ENOMEM) } else { Ok(()) }
 }
 
 /// May the caller map what vm.mmap_min_addr protects (CAP_SYS_RAWIO)?
@@ -196,7 +187,7 @@ fn map(
     let replaced = if fixed { Some(hint) } else { None };
     limits::check_room(len, private_write && !grows_down, replaced)?;
     if (private_write || (shared && anonymous)) && flags & abi::MAP_NORESERVE == 0 {
-        check_commit(len)?;
+        commit::check(len)?;
     }
     if !space.allows_mapping(prot) {
         return Err(Errno::EACCES);
@@ -346,6 +337,7 @@ pub fn sys_mprotect(start: usize, len: usize, prot: usize) -> Result<usize> {
     let reached = end.min(USER_END);
     if prot.contains(Prot::WRITE) {
         limits::check_data_room(start, reached)?;
+        limits::check_commit(start, reached)?;
     }
     let implied = current.personality.get().has(READ_IMPLIES_EXEC);
     let protect = || Ok(space.protect_with(VirtAddr(start), reached.saturating_sub(start), prot, implied)?);
@@ -369,7 +361,8 @@ pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: u
         && let Some((locked, is_data)) = space.kind_at(VirtAddr(old))
     {
         let room = if locked { limits::check_lock_room(more) } else { Ok(()) };
-        room.and_then(|()| limits::check_room(more, is_data, None)).map_err(|error| {
+        let room = room.and_then(|()| limits::check_room(more, is_data, None));
+        room.and_then(|()| if is_data { commit::check(more) } else { Ok(()) }).map_err(|error| {
             // That it is not one mapping is told first.
             if space.is_one_mapping(old, old.saturating_add(old_len)) { error } else { Errno::EFAULT }
         })?;
@@ -404,7 +397,7 @@ pub fn sys_brk(want: usize) -> Result<usize> {
     };
     let refused = more > 0
         && (is_too_much()
-            || check_commit(more).is_err()
+            || commit::check(more).is_err()
             || limits::check_room(more, true, None).is_err()
             || (space.locks_future() && limits::check_lock_room(more).is_err()));
     if refused {

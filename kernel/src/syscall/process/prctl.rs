@@ -72,14 +72,12 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         pr::PR_GET_TSC => write_word(a, pr::PR_TSC_ENABLE),
         pr::PR_SET_TSC if a == pr::PR_TSC_ENABLE as usize => Ok(0),
 
-        // No large page is ever made, nor memory reclaimed by writing to a device, nor a page lost: the wish is kept, and holds.
+        // Memory is never reclaimed by writing to a device, nor a page lost: those wishes are kept, and hold.
         pr::PR_SET_THP_DISABLE if [b, c, d] == [0; 3] => {
-            process::set_flag(&process.no_large_pages, a != 0);
+            thread.space().refuse_large(a != 0);
             Ok(0)
         }
-        pr::PR_GET_THP_DISABLE if [a, b, c, d] == [0; 4] => {
-            Ok(usize::from(process.no_large_pages.load(Relaxed)))
-        }
+        pr::PR_GET_THP_DISABLE if [a, b, c, d] == [0; 4] => Ok(usize::from(thread.space().refuses_large())),
         pr::PR_SET_IO_FLUSHER => set_io_flusher(&thread, [a, b, c, d]),
         pr::PR_GET_IO_FLUSHER => get_io_flusher(&thread, [a, b, c, d]),
         pr::PR_MCE_KILL if [c, d] == [0; 2] => set_memory_failure(&thread, a as u32, b as u32),

@@ -48,6 +48,8 @@ impl<M: Machine> Space<M> {
             sync::machine::relax();
             return Ok(());
         }
+        // Who has to flush does so at fork's end.
+        self.split(&mut locked);
         // No pool is given, so none is replaced.
         let _ = copy_entries::<M>(&mut locked, &mut leaf_copy, &mut None, true);
         drop((locked, leaf_copy));

@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 use core::ptr;
+use core::sync::atomic::Ordering::SeqCst;
 
 use sync::TryVec;
 use sync::level::Held;
@@ -72,15 +73,15 @@ impl Pipe {
                 return Ok(0);
             }
             to.wait_room(to_file)?;
-            let (moved, missing) = self.with_both(to, |source, target| {
+            let (moved, missing, seen) = self.with_both(to, |source, target| {
                 let moved = source.copy_to(target, len);
-                let missing = source.len() > 0 && target.len() < target.capacity();
+                let missing = source.fits_into(target);
                 if given == Given::Moved {
                     source.skip(moved);
                     self.publish(source);
                 }
                 to.publish(target);
-                (moved, missing)
+                (moved, missing, target.len())
             });
             if moved > 0 {
                 if given == Given::Moved {
@@ -95,6 +96,10 @@ impl Pipe {
             }
             if files.is_none() {
                 return Err(EAGAIN);
+            }
+            if self.len() > 0 && seen < to.capacity.load(SeqCst) {
+                // There is room, but for no packet.
+                to.wait_change(seen, to_file)?;
             }
         }
     }

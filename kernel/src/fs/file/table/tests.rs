@@ -226,9 +226,10 @@ fn any_close_gives_up_the_processs_record_locks_on_the_file() {
         let table = FileTable::try_new().unwrap();
         let file = file();
         let fds = [0; 2].map(|_| table.install(file.clone(), 0, LIMIT, false).unwrap());
-        let lock = |owner| Record { owner, process: 1, start: 0, end: 9, exclusive: true };
+        let lock =
+            |owner| Record { owner, by: file.lock_holder(), process: 1, start: 0, end: 9, exclusive: true };
         let locks = &file.inode().locks;
-        locks.lock_record(lock(table.lock_owner()), None).unwrap();
+        locks.lock_record(file.inode().place(), lock(table.lock_owner()), None).unwrap();
         assert!(locks.conflict(&lock(Owner::of_open_file(0))).is_some());
         table.close(fds[1]).unwrap();
         assert!(locks.conflict(&lock(Owner::of_open_file(0))).is_none());

@@ -11,7 +11,7 @@
 //! A lease whose time is over is taken by whoever comes next to the file's leases, as on Linux.
 //!
 //! Invariants: while the file has a lease it is claimed. An open file has one lease at the most. Each lease stands in the list for /proc/locks (`listed`), until it is taken out of the file's.
-//! Lock order: `held` → what tells the holder; → `listed`.
+//! Lock order: `held` → what tells the holder; → the list.
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
@@ -20,7 +20,8 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use sync::rcu;
 
-use super::listed::{Listed, Shown};
+use super::listed::{Blocked, Listed, Spot};
+use super::shown::Shown;
 use super::tree::{Item, Node, Tree};
 use super::{FileLocks, Held, Lists, Owner};
 use crate::account::limits;
@@ -52,6 +53,8 @@ type When = Option<u64>;
 
 struct Lease {
     file: Owner,
+    /// Who asked for it.
+    process: u32,
     exclusive: bool,
     /// Somebody wants to write.
     ends: bool,
@@ -75,7 +78,7 @@ impl Lease {
     }
 
     fn shown(&self) -> Shown {
-        Shown { target: self.target(), breaking: self.ends || self.weakens }
+        Shown::of_lease(self.process, self.target(), self.ends || self.weakens)
     }
 
     /// Its holder has it so from now on.
@@ -84,7 +87,6 @@ impl Lease {
         if !exclusive {
             self.weakens = false;
         }
-        self.listed.show(self.shown());
     }
 
     /// Somebody wants to open the file. True: the holder does not know that yet.
@@ -97,7 +99,6 @@ impl Lease {
         } else {
             (self.weakens, self.weaken_at) = (true, until);
         }
-        self.listed.show(self.shown());
         true
     }
 
@@ -140,9 +141,9 @@ impl Leases {
         self.all.last_to(&file).filter(|lease| lease.file == file)
     }
 
-    /// What the open file has: exclusive or not, as it is or is to become.
-    pub(super) fn shown(&self, file: Owner) -> Option<(&Listed, Shown)> {
-        self.get(file).map(|lease| (&lease.listed, lease.shown()))
+    /// What the open file has.
+    pub(super) fn shown(&self, file: Owner) -> Option<Shown> {
+        self.get(file).map(Lease::shown)
     }
 
     fn forbid(&self, writing: bool) -> bool {
@@ -166,6 +167,10 @@ impl Leases {
             f(lease);
             *exclusive = exclusive.saturating_add(usize::from(lease.exclusive));
         });
+        // Not while the tree is gone down: the list is one, too.
+        if let Some(lease) = self.get(file) {
+            lease.listed.show(lease.shown());
+        }
     }
 
     fn insert(&mut self, node: Box<Node<Lease>>) {
@@ -270,7 +275,7 @@ impl Lists {
 
     /// F_SETLEASE, with the file claimed.
     fn grant(&self, held: &mut Held, wanted: Wanted<'_>, is_open_to: &dyn Fn(bool) -> bool) -> Result {
-        let Wanted { inode, file, exclusive, holder } = wanted;
+        let Wanted { file, exclusive, holder, .. } = wanted;
         if is_open_to(exclusive) {
             return Err(EAGAIN);
         }
@@ -287,23 +292,31 @@ impl Lists {
         if limits::LEASES_ENABLE.get() == 0 {
             return Err(EINVAL);
         }
-        let shown = Shown { target: Some(exclusive), breaking: false };
-        let listed = Listed::try_new(inode, caller::pid(), shown)?;
-        let place = listed.clone();
         let lease = Lease {
             file,
+            process: caller::pid(),
             exclusive,
             ends: false,
             weakens: false,
             end_at: None,
             weaken_at: None,
             holder,
-            listed,
+            listed: Listed::try_new()?,
         };
-        let node = Node::try_new(lease).inspect_err(|_| place.leave())?;
+        let mut node = Node::try_new(lease)?;
+        let shown = node.item.shown();
+        node.item.listed.enter(self.inode, shown);
         held.leases.insert(node);
         Ok(())
     }
+}
+
+/// Lists the caller as one who waits for the lease at `spot`.
+///
+/// # Errors
+/// ENOMEM.
+fn breaker(held: &mut Held, spot: Option<Spot>, turn: &mut u64, writing: bool) -> Result<Option<Blocked>> {
+    held.begin_wait(spot, turn, Shown::of_breaker(caller::pid(), writing))
 }
 
 impl FileLocks {
@@ -327,7 +340,7 @@ impl FileLocks {
         if is_open_to(wanted.exclusive) {
             return Err(EAGAIN);
         }
-        let lists = self.make()?;
+        let lists = self.make(wanted.inode.place())?;
         let mut held = lists.held.lock();
         let held = &mut *held;
         lists.time_out(held);
@@ -380,25 +393,30 @@ impl FileLocks {
     #[cold]
     pub fn break_leases(&self, writing: bool, wait: bool) -> Result {
         let Some(lists) = self.lists() else { return Ok(()) };
-        let mut first = true;
+        let (mut first, mut turn) = (true, 0);
         loop {
-            let (seen, until) = {
+            let (seen, until, blocked) = {
                 let mut held = lists.held.lock();
-                lists.time_out(&mut held);
+                let held = &mut *held;
+                lists.time_out(held);
                 if first && held.leases.forbid(writing) {
-                    Lists::mark(&mut held, writing)?;
+                    Lists::mark(held, writing)?;
                 }
                 first = false;
                 let Some(lease) = held.leases.first_to_forbid(writing) else { return Ok(()) };
                 if !wait {
                     return Err(EAGAIN);
                 }
-                (lists.changes.load(SeqCst), lease.next_time())
+                let (spot, until) = (lease.listed.spot(), lease.next_time());
+                let blocked = breaker(held, spot, &mut turn, writing)?;
+                (lists.changes.load(SeqCst), until, blocked)
             };
             // It is over once its moment is past.
             let deadline = until.map(|at| Deadline::of_sleep(at.saturating_add(1)));
             let changed = || (lists.changes.load(SeqCst) != seen).then_some(());
-            match lists.freed.wait_shared(Sleep::Interruptible, deadline, changed) {
+            let woken = lists.freed.wait_shared(Sleep::Interruptible, deadline, changed);
+            drop(blocked);
+            match woken {
                 Ok(()) | Err(Woken::Timeout) => {}
                 Err(_) => return Err(ERESTARTSYS),
             }

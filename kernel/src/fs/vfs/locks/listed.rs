@@ -1,155 +1,223 @@
-//! The list of leases that /proc/locks shows.
+//! The list that /proc/locks shows: locks of files, leases, and who waits for them.
 //!
-//! A lease stands in a list of the CPU on which it was set, in the order in which they came; /proc/locks shows CPU after CPU, the last that came first, as Linux does.
-//! What it shows changes is stored beside, so that who lists locks no file's locks.
+//! Each stands in a list of the CPU on which it was set, in the order in which they came; /proc/locks shows CPU after CPU, the last that came first, as Linux does.
+//! So who locks what nobody else locks writes no line that others write. Who waits stands beside what it waits for, by its turn.
+//! What is shown of a lock lies here, so that who lists locks no file's locks.
 //!
-//! Lock order: a file's locks → a CPU's list.
+//! ```text
+//!   CPU 0:  3 FLOCK   1 POSIX     who waits for 1: turn 5, turn 9
+//!   CPU 1:  7 LEASE
+//! ```
+//!
+//! Entering and leaving cost the same however many locks there are. A reader gives way at a lock that rests meanwhile: one that leaves then is gone, and taken out by
+//! the reader.
+//!
+//! Invariants: numbers ascend along a list. Who waits entered the list while what it waits for was in it; that may leave first.
+//! Lock order: a file's locks → one of the locks here, each alone; the list's within a read section of RCU.
 #![forbid(unsafe_code)]
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sync::{CpuId, SpinLock, lock_class, machine, per_cpu, try_arc};
+use sync::rcu::{Entry, Queue};
+use sync::{CpuId, SpinLock, TryVec, lock_class, machine, per_cpu};
 
-use super::tell::{Range, Text, put_lock};
+use super::shown::Shown;
 use super::tree::{Item, Node, Tree};
 use crate::errno::{EINTR, Result};
-use crate::fs::vfs::inode::Inode;
 use crate::lock_order as level;
 use crate::sched::give_way;
 
-lock_class! { static LISTED: LockClass = ("leases", level::LeaseList); }
-
-/// What is told of a lease.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shown {
-    /// Exclusive or not, as it is or is to become; none: it is to end.
-    pub target: Option<bool>,
-    pub breaking: bool,
+lock_class! {
+    static LISTED: LockClass = ("locks listed", level::LockList);
+    static WAITERS: LockClass = ("waiters listed", level::LockList);
+    static SHOWN: LockClass = ("lock shown", level::LockList);
 }
 
-const EXCLUSIVE: u8 = 1;
-const ENDS: u8 = 2;
-const BREAKING: u8 = 4;
+/// The device and the number of an inode.
+pub type Place = (u64, u64);
 
-impl Shown {
-    fn to_bits(self) -> u8 {
-        let target = match self.target {
-            Some(false) => 0,
-            Some(true) => EXCLUSIVE,
-            None => ENDS,
-        };
-        if self.breaking { target | BREAKING } else { target }
-    }
-
-    fn from_bits(bits: u8) -> Shown {
-        let target = if bits & ENDS != 0 { None } else { Some(bits & EXCLUSIVE != 0) };
-        Shown { target, breaking: bits & BREAKING != 0 }
-    }
+struct Line {
+    /// Set when it is listed.
+    number: AtomicU64,
+    shown: SpinLock<(Place, Shown), level::LockList>,
 }
 
-struct Entry {
-    process: u32,
-    device: u64,
-    inode: u64,
-    shown: AtomicU8,
+/// Who waits for the lock of a number.
+struct Waiter {
+    lock: u64,
+    turn: u64,
+    shown: Shown,
 }
 
-struct ByNumber {
-    number: u64,
-    entry: Arc<Entry>,
-}
-
-impl Item for ByNumber {
-    type Key = u64;
+impl Item for Waiter {
+    type Key = (u64, u64);
     type Summary = ();
-    fn key(&self) -> u64 {
-        self.number
+    fn key(&self) -> (u64, u64) {
+        (self.lock, self.turn)
     }
     fn summary(&self) {}
     fn join(_: &mut (), _: &()) {}
 }
 
-struct List {
-    leases: Tree<ByNumber>,
-    /// The number of the next that comes.
-    next: u64,
-}
-
 #[repr(align(64))]
-struct CpuList(SpinLock<List, level::LeaseList>);
+struct CpuList {
+    locks: Queue<Line, level::LockList>,
+    /// The number of the last that came. Written with `locks` locked.
+    last: AtomicU64,
+    waiters: SpinLock<Tree<Waiter>, level::LockList>,
+}
 
 per_cpu! {
-    static LISTS: CpuList = CpuList(SpinLock::new(List { leases: Tree::new(), next: 1 }, &LISTED));
+    static LISTS: CpuList = CpuList {
+        locks: Queue::new(&LISTED),
+        last: AtomicU64::new(0),
+        waiters: SpinLock::new(Tree::new(), &WAITERS),
+    };
 }
 
-/// A lease's place in the list, until it leaves it. That is not said by dropping it: where a tree of leases is changed, a tree of these would be, by the types.
-#[derive(Clone)]
-pub struct Listed {
-    entry: Arc<Entry>,
+/// Where a lock stands.
+#[derive(Clone, Copy)]
+pub struct Spot {
     cpu: CpuId,
     number: u64,
 }
 
+/// A lock's place in the list, and the memory for it. That the lock leaves the list is not said by dropping this: where a tree of locks is changed, a list of
+/// these would be, by the types.
+pub struct Listed {
+    entry: Entry<Line>,
+    spot: Option<Spot>,
+}
+
 impl Listed {
-    /// Lists a lease of `inode`, which `process` asked for.
+    /// It is not in the list yet.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn try_new(inode: &Inode, process: u32, shown: Shown) -> Result<Listed> {
-        let shown = AtomicU8::new(shown.to_bits());
-        let entry = try_arc(Entry { process, device: inode.device, inode: inode.number, shown })?;
-        let mut node = Node::try_new(ByNumber { number: 0, entry: entry.clone() })?;
+    pub fn try_new() -> Result<Listed> {
+        let shown = SpinLock::new(((0, 0), Shown::NOTHING), &SHOWN);
+        let entry = Entry::try_new(Line { number: AtomicU64::new(0), shown })?;
+        Ok(Listed { entry, spot: None })
+    }
+
+    /// Lists a lock of the inode, on this CPU. Once.
+    pub fn enter(&mut self, place: Place, shown: Shown) {
+        *self.entry.value().shown.lock() = (place, shown);
         let cpu = machine::cpu_id();
-        let mut list = LISTS.of(cpu).0.lock();
-        let number = list.next;
-        list.next = number.saturating_add(1);
-        node.item.number = number;
-        list.leases.insert(node);
-        drop(list);
-        Ok(Listed { entry, cpu, number })
+        let (list, mut number) = (LISTS.of(cpu), 0);
+        list.locks.enter(&self.entry, |line| {
+            number = list.last.load(Relaxed).saturating_add(1);
+            list.last.store(number, Relaxed);
+            line.number.store(number, Relaxed);
+        });
+        self.spot = Some(Spot { cpu, number });
     }
 
+    /// The same, when it is listed.
+    pub fn entered(mut self, place: Place, shown: Shown) -> Listed {
+        self.enter(place, shown);
+        self
+    }
+
+    /// It is another one now.
     pub fn show(&self, shown: Shown) {
-        self.entry.shown.store(shown.to_bits(), Relaxed);
+        self.entry.value().shown.lock().1 = shown;
     }
 
-    pub fn process(&self) -> u32 {
-        self.entry.process
+    /// The lock is gone, if it was listed.
+    pub fn leave(self) {
+        if let Some(Spot { cpu, .. }) = self.spot {
+            LISTS.of(cpu).locks.leave(self.entry);
+        }
     }
 
-    /// The lease is gone.
-    pub fn leave(&self) {
-        let gone = LISTS.of(self.cpu).0.lock().leases.remove(&self.number);
+    pub fn spot(&self) -> Option<Spot> {
+        self.spot
+    }
+}
+
+/// Somebody waits for the lock at a spot, until this is dropped.
+pub struct Blocked {
+    spot: Spot,
+    turn: u64,
+}
+
+impl Blocked {
+    /// `turn`: which of those who wait for locks of the file it is. The lock is in the list, and stays there meanwhile.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn begin(spot: Spot, turn: u64, shown: Shown) -> Result<Blocked> {
+        let node = Node::try_new(Waiter { lock: spot.number, turn, shown })?;
+        LISTS.of(spot.cpu).waiters.lock().insert(node);
+        Ok(Blocked { spot, turn })
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        let Spot { cpu, number } = self.spot;
+        let gone = LISTS.of(cpu).waiters.lock().remove(&(number, self.turn));
         drop(gone);
     }
 }
 
-/// The last lease on the list of `cpu` that came with `number` or before.
-fn last_to(cpu: CpuId, number: u64) -> Option<(u64, Arc<Entry>)> {
-    let list = LISTS.of(cpu).0.lock();
-    list.leases.last_to(&number).map(|item| (item.number, item.entry.clone()))
-}
+/// Locks that are looked at before a reader gives way.
+const STEPS: usize = 256;
+/// Locks that are told at a time.
+const MOST: usize = 64;
 
-/// Appends a line for each lease (/proc/locks). Gives way between them, and then no lock is held.
+/// Puts into `found` the locks on the list of `cpu` with `number` or before, the last that came first, and no more than are told at a time. Goes through the list
+/// from its beginning, and gives way.
 ///
 /// # Errors
 /// ENOMEM; EINTR: a signal that kills.
-pub fn tell_leases(out: &mut Vec<u8>) -> Result {
-    let mut line = 0_u64;
-    for cpu in 0..machine::cpus() {
-        let mut from = u64::MAX;
-        while let Some((number, entry)) = last_to(cpu, from) {
-            line = line.saturating_add(1);
-            let text = Text::of_lease(Shown::from_bits(entry.shown.load(Relaxed)));
-            let place = (entry.device, entry.inode);
-            put_lock(out, "", line, text, entry.process.into(), place, Range::WHOLE)?;
-            from = number.saturating_sub(1);
-            if give_way() {
-                return Err(EINTR);
+pub(super) fn last_to(cpu: CpuId, number: u64, found: &mut Vec<(Spot, Place, Shown)>) -> Result {
+    found.clear();
+    let (mut next, mut result, mut rest) = (0usize, Ok(()), None);
+    loop {
+        rest = LISTS.of(cpu).locks.visit(rest.as_ref(), STEPS, |line| {
+            let own = line.number.load(Relaxed);
+            if own > number || result.is_err() {
+                return ControlFlow::Break(());
             }
+            let (place, shown) = *line.shown.lock();
+            let lock = (Spot { cpu, number: own }, place, shown);
+            match found.get_mut(next) {
+                Some(slot) => *slot = lock,
+                None => result = found.try_push(lock),
+            }
+            next = next.saturating_add(1) % MOST;
+            ControlFlow::Continue(())
+        });
+        if rest.is_none() {
+            break;
+        }
+        if give_way() {
+            return Err(EINTR);
         }
     }
+    result?;
+    // The oldest of them is where the next would have come.
+    if found.len() == MOST {
+        found.rotate_left(next);
+    }
+    found.reverse();
     Ok(())
+}
+
+impl Spot {
+    /// The number before this.
+    pub(super) fn before(self) -> u64 {
+        self.number.saturating_sub(1)
+    }
+
+    /// Who waits here whose turn comes after `turn`, the first of them. Turns begin with 1.
+    pub(super) fn next_waiter(self, turn: u64) -> Option<(u64, Shown)> {
+        let waiters = LISTS.of(self.cpu).waiters.lock();
+        let waiter = waiters.first_above(&(self.number, turn))?;
+        (waiter.lock == self.number).then_some((waiter.turn, waiter.shown))
+    }
 }

@@ -4,13 +4,18 @@
 //! By start, where each subtree knows how far the locks of its two farthest owners reach: so the first lock of anybody else that overlaps
 //! a range is found on one path, however many locks of the caller's own lie there.
 //!
-//! Invariants: both trees have the same locks. Locks of one owner do not overlap, and those of one kind do not touch. Locks of two owners
+//! Which lock keeps its place in the list for /proc/locks (`listed`) where locks are cut and joined is as on Linux: the first that the new one is joined with, and of
+//! two pieces the hind one.
+//!
+//! Invariants: both trees have the same locks, and each stands in the list. Locks of one owner do not overlap, and those of one kind do not touch. Locks of two owners
 //! overlap only if both are shared.
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
-use core::mem::replace;
+use core::mem::{replace, swap};
 
+use super::listed::{Listed, Place as Inode, Spot};
+use super::shown::Shown;
 use super::tree::{Item, Node, Tree};
 use crate::account::{Charge, Kind, limits};
 use crate::errno::{ENOLCK, Result};
@@ -43,6 +48,8 @@ impl Owner {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     pub owner: Owner,
+    /// The open file by which it was set, for /proc/PID/fdinfo.
+    pub by: Owner,
     /// Who asked for it, for F_GETLK.
     pub process: u32,
     pub start: u64,
@@ -63,6 +70,8 @@ impl Record {
 
 struct ByOwner {
     record: Record,
+    /// None: the lock's place in the list has gone to another.
+    listed: Option<Listed>,
     /// The lock is counted for who asked for its memory.
     _charge: Charge,
 }
@@ -174,36 +183,64 @@ impl Payer {
 impl Place {
     fn try_new(record: &Record, payer: Payer) -> Result<Place> {
         let charge = Charge::try_new(payer.uid, Kind::RecordLocks, 1, payer.limit).map_err(|_| ENOLCK)?;
-        let by_owner = Node::try_new(ByOwner { record: *record, _charge: charge }).map_err(|_| ENOLCK)?;
+        let listed = Some(Listed::try_new().map_err(|_| ENOLCK)?);
+        let by_owner =
+            Node::try_new(ByOwner { record: *record, listed, _charge: charge }).map_err(|_| ENOLCK)?;
         let by_start = Node::try_new(ByStart(*record)).map_err(|_| ENOLCK)?;
         Ok(Place { by_owner, by_start })
     }
+
+    /// The lock is gone, and leaves the list.
+    fn leave(mut self) -> Place {
+        if let Some(listed) = self.by_owner.item.listed.take() {
+            listed.leave();
+        }
+        self
+    }
 }
 
-/// Memory for the locks that a change adds, two at the most, and for one that it took away.
-struct Spare([Option<Place>; 3]);
+/// Memory for the locks that a change adds, two at the most, and for one that it took away; and for their places in the list.
+struct Spare {
+    places: [Option<Place>; 3],
+    listed: [Option<Listed>; 3],
+}
 
 impl Spare {
-    /// Memory for `n` locks.
+    /// Memory for `n` locks, and for `entries` that are listed.
     ///
     /// # Errors
     /// ENOLCK: the payer has as many as may be, or there is no memory.
-    fn try_new(record: &Record, n: usize, payer: Payer) -> Result<Spare> {
-        let mut spare = Spare([const { None }; 3]);
-        for slot in spare.0.iter_mut().take(n) {
+    fn try_new(record: &Record, n: usize, entries: usize, payer: Payer) -> Result<Spare> {
+        let mut spare = Spare { places: [const { None }; 3], listed: [const { None }; 3] };
+        for slot in spare.places.iter_mut().take(n) {
             *slot = Some(Place::try_new(record, payer)?);
+        }
+        // A place has memory for one.
+        for slot in spare.listed.iter_mut().take(entries.saturating_sub(n)) {
+            *slot = Some(Listed::try_new().map_err(|_| ENOLCK)?);
         }
         Ok(spare)
     }
 
     fn take(&mut self) -> Option<Place> {
-        self.0.iter_mut().find_map(Option::take)
+        self.places.iter_mut().find_map(Option::take)
     }
 
     /// Keeps the memory of a lock that is gone, if there is use for it.
     fn give(&mut self, place: Place) {
-        if let Some(slot) = self.0.iter_mut().find(|slot| slot.is_none()) {
+        if let Some(slot) = self.places.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(place);
+        }
+    }
+
+    fn take_listed(&mut self) -> Option<Listed> {
+        self.listed.iter_mut().find_map(Option::take)
+    }
+
+    /// Keeps the memory of a place in the list, where a lock has got another's.
+    fn give_listed(&mut self, listed: Listed) {
+        if let Some(slot) = self.listed.iter_mut().find(|slot| slot.is_none()) {
+            *slot = Some(listed);
         }
     }
 }
@@ -211,16 +248,41 @@ impl Spare {
 pub struct Records {
     by_owner: Tree<ByOwner>,
     by_start: Tree<ByStart>,
+    inode: Inode,
 }
 
 impl Records {
-    pub const fn new() -> Self {
-        Records { by_owner: Tree::new(), by_start: Tree::new() }
+    /// Of an inode of this device and number.
+    pub const fn new(inode: Inode) -> Self {
+        Records { by_owner: Tree::new(), by_start: Tree::new(), inode }
     }
 
-    fn put(&mut self, record: Record, spare: &mut Spare) {
+    /// Where one of the locks stands in the list.
+    pub fn spot(&self, record: &Record) -> Option<Spot> {
+        let item = self.by_owner.last_to(&(record.owner, record.start))?;
+        item.listed.as_ref().filter(|_| item.record == *record)?.spot()
+    }
+
+    /// Takes the place in the list of the lock for another, which begins at the same place.
+    fn take_listed(&mut self, record: &Record) -> Option<Listed> {
+        let mut listed = None;
+        self.by_owner.change(&(record.owner, record.start), |item| swap(&mut listed, &mut item.listed));
+        listed
+    }
+
+    /// Puts a lock in, which has the place in the list of `kept`, or a new one.
+    fn put(&mut self, record: Record, kept: Option<Listed>, spare: &mut Spare) {
         // There is always a place: see `Spare`.
         if let Some(mut place) = spare.take() {
+            let shown = Shown::of_record(&record);
+            let listed = &mut place.by_owner.item.listed;
+            if let Some(kept) = kept {
+                kept.show(shown);
+                listed.replace(kept).into_iter().for_each(|own| spare.give_listed(own));
+            } else {
+                let own = listed.take().or_else(|| spare.take_listed());
+                *listed = own.map(|own| own.entered(self.inode, shown));
+            }
             (place.by_owner.item.record, place.by_start.item) = (record, ByStart(record));
             self.by_owner.insert(place.by_owner);
             self.by_start.insert(place.by_start);
@@ -236,6 +298,12 @@ impl Records {
     /// Lets a lock end elsewhere; it overlaps no other of its owner's then.
     fn set_end(&mut self, record: &Record, end: u64) {
         self.by_owner.change(&(record.owner, record.start), |item| item.record.end = end);
+        // Not while the tree is gone down: the list is one, too.
+        if let Some(item) = self.by_owner.last_to(&(record.owner, record.start))
+            && let Some(listed) = &item.listed
+        {
+            listed.show(Shown::of_record(&item.record));
+        }
         self.by_start.change(&ByStart(*record).key(), |item| item.0.end = end);
     }
 
@@ -298,6 +366,13 @@ impl Records {
         left.saturating_sub(gone)
     }
 
+    /// Gives a lock whose place in the list has gone to another a new one.
+    fn list_again(&mut self, record: &Record, spare: &mut Spare) {
+        let shown = Shown::of_record(record);
+        let mut listed = spare.take_listed().map(|listed| listed.entered(self.inode, shown));
+        self.by_owner.change(&(record.owner, record.start), |item| swap(&mut listed, &mut item.listed));
+    }
+
     /// Cuts `range` out of its owner's locks, and with `add` puts it in. Says whether anything went or became weaker.
     ///
     /// Gives way: no lock is held but sleeping ones.
@@ -307,35 +382,55 @@ impl Records {
     pub fn change(&mut self, range: &Record, add: bool, payer: Payer) -> Result<bool> {
         let mut new = *range;
         let (mut freed, mut grown, mut grows) = (false, false, None);
+        // It took the place of one of another kind; the place in the list of the one that grows; one that was cut in two.
+        let (mut replaced, mut kept, mut cut) = (false, None, None);
         // With its neighbours, which it may be joined with.
         let around =
             Record { start: range.start.saturating_sub(1), end: range.end.saturating_add(1), ..*range };
         let mut next = self.own(&around);
-        let mut spare = Spare::try_new(range, self.more_after(range, &around, next, add), payer)?;
+        // What is listed anew: the lock itself, and what was cut off.
+        let is_cut = next.is_some_and(|old| old.start < range.start && old.end > range.end);
+        let (more, entries) =
+            (self.more_after(range, &around, next, add), usize::from(add) + usize::from(is_cut));
+        let mut spare = Spare::try_new(range, more, entries, payer)?;
         let mut steps = 0u32;
         while let Some(old) = next {
             if add && old.exclusive == range.exclusive {
                 new.start = new.start.min(old.start);
                 new.end = new.end.max(old.end);
                 // It is the old lock that grows, and where its start stays, it does so in its place.
-                if !replace(&mut grown, true) {
-                    new.process = old.process;
+                let is_first = !replace(&mut grown, true);
+                if is_first {
+                    (new.process, new.by) = (old.process, old.by);
                     grows = Some(old).filter(|old| old.start <= range.start);
                 }
                 if grows != Some(old)
-                    && let Some(place) = self.take(&old)
+                    && let Some(mut place) = self.take(&old)
                 {
-                    spare.give(place);
+                    if is_first && !replaced {
+                        kept = place.by_owner.item.listed.take();
+                    }
+                    spare.give(place.leave());
                 }
             } else if old.overlaps(range) {
                 freed |= !add || old.exclusive;
+                let has_rest = old.end > range.end;
+                let mut listed = None;
                 if old.start < range.start {
+                    if has_rest {
+                        listed = self.take_listed(&old);
+                        cut = Some(old);
+                    }
                     self.set_end(&old, range.start.saturating_sub(1));
-                } else if let Some(place) = self.take(&old) {
-                    spare.give(place);
+                } else if let Some(mut place) = self.take(&old) {
+                    if has_rest {
+                        listed = place.by_owner.item.listed.take();
+                    }
+                    replaced |= !has_rest;
+                    spare.give(place.leave());
                 }
-                if old.end > range.end {
-                    self.put(Record { start: range.end.saturating_add(1), ..old }, &mut spare);
+                if has_rest {
+                    self.put(Record { start: range.end.saturating_add(1), ..old }, listed, &mut spare);
                 }
             }
             next = self.own_after(&old, &around);
@@ -346,8 +441,11 @@ impl Records {
         }
         match grows {
             Some(old) if old.end != new.end => self.set_end(&old, new.end),
-            None if add => self.put(new, &mut spare),
+            None if add => self.put(new, kept, &mut spare),
             _ => {}
+        }
+        if let Some(old) = cut {
+            self.list_again(&Record { end: range.start.saturating_sub(1), ..old }, &mut spare);
         }
         Ok(freed)
     }
@@ -359,7 +457,7 @@ impl Records {
             let first = self.by_owner.first_above(&(owner, 0)).map(|r| r.record);
             let at_zero = self.by_owner.last_to(&(owner, 0)).map(|r| r.record);
             let Some(record) = at_zero.into_iter().chain(first).find(|r| r.owner == owner) else { break };
-            drop(self.take(&record));
+            drop(self.take(&record).map(Place::leave));
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(64) {
                 schedule_if_needed();

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::vec::Vec;
 use sync::quota::UNLIMITED;
 
+/// The device and the number of the inode.
+const INODE: Place = (9, 9);
 /// Bytes of the model; the last stands for all that follow.
 const BYTES: usize = 24;
 const PROCESSES: u32 = 3;
@@ -35,7 +37,8 @@ fn owner(process: u32) -> Owner {
 
 fn record(process: u32, first: usize, last: usize, exclusive: bool) -> Record {
     let end = if last == BYTES - 1 { u64::MAX } else { last as u64 };
-    Record { owner: owner(process), process, start: first as u64, end, exclusive }
+    let by = Owner::of_open_file(64);
+    Record { owner: owner(process), by, process, start: first as u64, end, exclusive }
 }
 
 fn bytes(record: &Record) -> std::ops::RangeInclusive<usize> {
@@ -94,7 +97,7 @@ fn agree(ops: Vec<Op>) {
         match op {
             Op::Lock(want) => {
                 let free = conflicts(&model, &want).is_empty();
-                let result = locks.lock_record(want, None);
+                let result = locks.lock_record(INODE, want, None);
                 assert_eq!(result, if free { Ok(()) } else { Err(EAGAIN) });
                 if free {
                     set(&mut model, &want, Some(want.exclusive));
@@ -133,7 +136,7 @@ fn neighbours_of_one_kind_are_one_lock() {
     in_process(|| {
         let locks = FileLocks::new();
         for (first, last) in [(0, 4), (10, 14), (5, 9)] {
-            locks.lock_record(record(1, first, last, true), None).unwrap();
+            locks.lock_record(INODE, record(1, first, last, true), None).unwrap();
         }
         assert_eq!(locks.conflict(&record(2, 12, 12, false)), Some(record(1, 0, 14, true)));
     });
@@ -143,13 +146,13 @@ fn neighbours_of_one_kind_are_one_lock() {
 fn without_memory_nothing_is_locked_and_nothing_lost() {
     in_process(|| {
         let locks = FileLocks::new();
-        locks.lock_record(record(1, 0, 9, true), None).unwrap();
+        locks.lock_record(INODE, record(1, 0, 9, true), None).unwrap();
         for n in 0..3 {
             let cut = || locks.unlock_record(record(1, n + 3, n + 3, true));
             let _ = sync::heap::hosted::fail_after(0, cut);
         }
-        assert!(locks.lock_record(record(2, 0, 0, false), None).is_err());
-        assert!(locks.lock_record(record(2, 9, 9, false), None).is_err());
+        assert!(locks.lock_record(INODE, record(2, 0, 0, false), None).is_err());
+        assert!(locks.lock_record(INODE, record(2, 9, 9, false), None).is_err());
     });
 }
 
@@ -157,15 +160,15 @@ fn without_memory_nothing_is_locked_and_nothing_lost() {
 fn who_waits_for_a_record_lock_gets_it_when_it_is_free() {
     in_process(|| {
         let locks = Arc::new(FileLocks::new());
-        locks.lock_record(record(11, 0, 9, true), None).unwrap();
+        locks.lock_record(INODE, record(11, 0, 9, true), None).unwrap();
         let theirs = locks.clone();
-        let waiter = thread(move || theirs.lock_record(record(12, 5, 6, false), Some(11)));
+        let waiter = thread(move || theirs.lock_record(INODE, record(12, 5, 6, false), Some(11)));
         let tid = waiter.tid;
         until(|| is_asleep(tid));
         locks.unlock_record(record(11, 0, 5, true)).unwrap();
         until(|| is_asleep(tid));
         // Shared is enough for it.
-        locks.lock_record(record(11, 6, 6, false), None).unwrap();
+        locks.lock_record(INODE, record(11, 6, 6, false), None).unwrap();
         assert_eq!(waiter.join(), Ok(()));
         assert_eq!(locks.conflict(&record(11, 0, 9, true)), Some(record(12, 5, 6, false)));
     });
@@ -175,10 +178,10 @@ fn who_waits_for_a_record_lock_gets_it_when_it_is_free() {
 fn a_signal_ends_the_wait_for_a_lock() {
     in_process(|| {
         let locks = Arc::new(FileLocks::new());
-        locks.lock_record(record(13, 0, 9, true), None).unwrap();
+        locks.lock_record(INODE, record(13, 0, 9, true), None).unwrap();
         let theirs = locks.clone();
         let child = fork(move || {
-            assert_eq!(theirs.lock_record(record(14, 0, 0, true), Some(1)), Err(ERESTARTSYS));
+            assert_eq!(theirs.lock_record(INODE, record(14, 0, 0, true), Some(1)), Err(ERESTARTSYS));
         });
         until(|| is_asleep(child.pid));
         process::signal::send::kill(child.pid as i32, linux_raw_sys::general::SIGUSR1).unwrap();
@@ -193,19 +196,19 @@ fn flock_is_the_open_files_shared_or_alone() {
         let (a, b) = pipe::pair(OpenFlags::empty()).unwrap();
         let locks = FileLocks::new();
         let (shared, exclusive) = (Some(false), Some(true));
-        assert_eq!(locks.flock(a.lock_holder(), shared, false), Ok(()));
-        assert_eq!(locks.flock(b.lock_holder(), shared, false), Ok(()));
+        assert_eq!(locks.flock(INODE, a.lock_holder(), shared, false), Ok(()));
+        assert_eq!(locks.flock(INODE, b.lock_holder(), shared, false), Ok(()));
         // A conversion that fails loses what it converts (flock(2)).
-        assert_eq!(locks.flock(a.lock_holder(), exclusive, false), Err(EAGAIN));
-        assert_eq!(locks.flock(b.lock_holder(), exclusive, false), Ok(()));
-        assert_eq!(locks.flock(a.lock_holder(), shared, false), Err(EAGAIN));
-        assert_eq!(locks.flock(b.lock_holder(), None, false), Ok(()));
-        assert_eq!(locks.flock(a.lock_holder(), exclusive, false), Ok(()));
-        assert_eq!(locks.flock(b.lock_holder(), shared, false), Err(EAGAIN));
+        assert_eq!(locks.flock(INODE, a.lock_holder(), exclusive, false), Err(EAGAIN));
+        assert_eq!(locks.flock(INODE, b.lock_holder(), exclusive, false), Ok(()));
+        assert_eq!(locks.flock(INODE, a.lock_holder(), shared, false), Err(EAGAIN));
+        assert_eq!(locks.flock(INODE, b.lock_holder(), None, false), Ok(()));
+        assert_eq!(locks.flock(INODE, a.lock_holder(), exclusive, false), Ok(()));
+        assert_eq!(locks.flock(INODE, b.lock_holder(), shared, false), Err(EAGAIN));
         // Record locks and whole ones do not meet.
-        assert_eq!(locks.lock_record(record(1, 0, 9, true), None), Ok(()));
+        assert_eq!(locks.lock_record(INODE, record(1, 0, 9, true), None), Ok(()));
         locks.release_file(a.lock_holder());
-        assert_eq!(locks.flock(b.lock_holder(), exclusive, false), Ok(()));
+        assert_eq!(locks.flock(INODE, b.lock_holder(), exclusive, false), Ok(()));
     });
 }
 
@@ -216,18 +219,19 @@ fn who_closes_a_circle_of_waits_is_told_of_the_deadlock() {
         // Process n has byte n, and waits for byte n + 1.
         let lock = |process: u32, byte: usize| record(20 + process, byte, byte, true);
         for process in 1u32..=4 {
-            locks.lock_record(lock(process, process as usize), None).unwrap();
+            locks.lock_record(INODE, lock(process, process as usize), None).unwrap();
         }
         let waiters: Vec<_> = (1u32..=3)
             .map(|process| {
                 let theirs = locks.clone();
-                let waiter =
-                    thread(move || theirs.lock_record(lock(process, process as usize + 1), Some(process)));
+                let waiter = thread(move || {
+                    theirs.lock_record(INODE, lock(process, process as usize + 1), Some(process))
+                });
                 until(|| is_asleep(waiter.tid));
                 waiter
             })
             .collect();
-        assert_eq!(locks.lock_record(lock(4, 1), Some(4)), Err(EDEADLK));
+        assert_eq!(locks.lock_record(INODE, lock(4, 1), Some(4)), Err(EDEADLK));
         // It holds no other's lock up by having asked: the chain goes on from its end.
         locks.unlock_record(lock(4, 4)).unwrap();
         let mut process = 3;
@@ -236,7 +240,7 @@ fn who_closes_a_circle_of_waits_is_told_of_the_deadlock() {
             locks.release_records(owner(20 + process));
             process -= 1;
         }
-        assert_eq!(locks.lock_record(lock(4, 1), Some(4)), Ok(()));
+        assert_eq!(locks.lock_record(INODE, lock(4, 1), Some(4)), Ok(()));
     });
 }
 
@@ -248,11 +252,11 @@ fn open_files_wait_for_each_other_without_end() {
             owner: Owner::of_open_file(file * 64),
             ..record(9, byte, byte, true)
         };
-        locks.lock_record(lock(1, 1), None).unwrap();
-        locks.lock_record(lock(2, 2), None).unwrap();
+        locks.lock_record(INODE, lock(1, 1), None).unwrap();
+        locks.lock_record(INODE, lock(2, 2), None).unwrap();
         let (first, second) = (locks.clone(), locks.clone());
-        let first = thread(move || first.lock_record(lock(1, 2), Some(1)));
-        let second = thread(move || second.lock_record(lock(2, 1), Some(2)));
+        let first = thread(move || first.lock_record(INODE, lock(1, 2), Some(1)));
+        let second = thread(move || second.lock_record(INODE, lock(2, 1), Some(2)));
         until(|| is_asleep(first.tid) && is_asleep(second.tid));
         locks.unlock_record(lock(2, 2)).unwrap();
         assert_eq!(first.join(), Ok(()));
@@ -267,8 +271,8 @@ fn many_locks_cost_little_each() {
     in_process(|| {
         let locks = FileLocks::new();
         for n in 0..5_000 {
-            locks.lock_record(record(1, 4 * n, 4 * n, true), None).unwrap();
-            locks.lock_record(record(2, 4 * n + 2, 4 * n + 2, n % 2 == 0), None).unwrap();
+            locks.lock_record(INODE, record(1, 4 * n, 4 * n, true), None).unwrap();
+            locks.lock_record(INODE, record(2, 4 * n + 2, 4 * n + 2, n % 2 == 0), None).unwrap();
         }
         for n in (0..5_000).rev() {
             let found = locks.conflict(&record(1, 4 * n + 1, 4 * n + 3, true));
@@ -277,7 +281,7 @@ fn many_locks_cost_little_each() {
             assert_eq!(locks.conflict(&all).is_some(), n != 4_999);
         }
         locks.release_records(owner(2));
-        locks.lock_record(record(1, 0, 20_000, false), None).unwrap();
+        locks.lock_record(INODE, record(1, 0, 20_000, false), None).unwrap();
         assert_eq!(locks.conflict(&record(3, 5, 5, true)), Some(record(1, 0, 20_000, false)));
     });
 }
@@ -291,7 +295,7 @@ fn locks_of(uid: u32) -> u64 {
 fn at_the_limit_what_needs_no_further_lock_still_works_and_what_does_changes_nothing() {
     in_process(|| {
         let payer = Payer { uid: 4_000_001, limit: 3 };
-        let mut records = Records::new();
+        let mut records = Records::new(INODE);
         let mut change = |from: usize, to: usize, exclusive: bool, add: bool| {
             records.change(&record(1, from, to, exclusive), add, payer)
         };
@@ -320,7 +324,7 @@ fn no_change_needs_more_memory_than_was_counted_before_it() {
     let ops = prop::collection::vec((0usize..15, 0usize..8, any::<bool>(), any::<bool>()), 1..60);
     check(200, &ops, |ops| {
         let payer = Payer { uid: 4_000_002, limit: UNLIMITED };
-        let (mut records, mut bytes) = (Records::new(), [None; 32]);
+        let (mut records, mut bytes) = (Records::new(INODE), [None; 32]);
         for (from, len, exclusive, add) in ops {
             records.change(&record(1, from, from + len, exclusive), add, payer).unwrap();
             bytes[from..=from + len].fill(add.then_some(exclusive));

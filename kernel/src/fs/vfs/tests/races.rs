@@ -8,7 +8,9 @@ use crate::errno::*;
 use crate::fs::caller;
 use crate::process;
 use crate::testing::{Memory, fork, in_process, is_asleep, syscall, until};
-use linux_raw_sys::general::{__NR_access, __NR_truncate, SIGKILL};
+use linux_raw_sys::general::{
+    __NR_access, __NR_bind, __NR_connect, __NR_sendto, __NR_socket, __NR_truncate, SIGKILL,
+};
 
 const KINDS: [Cache; 2] = [Cache::Cached, Cache::Revalidated];
 
@@ -412,6 +414,25 @@ fn a_call_is_made_again_where_the_file_was_replaced_meanwhile() {
         (0..100).for_each(|_| world.fs.fail("lookup", 0, ESTALE));
         assert_eq!(syscall(__NR_access, &[Memory::of_str("/y").address, 0]), Err(ESTALE));
         assert_eq!(world.fs.calls("lookup", "y"), 17);
+    });
+}
+
+#[test]
+fn calls_with_the_address_of_a_socket_are_made_again() {
+    in_process(|| {
+        let world = World::new(Cache::Revalidated);
+        let socket = syscall(__NR_socket, &[1, 2, 0]).unwrap();
+        // AF_UNIX, in two bytes, and the path.
+        let address = |name: &str| Memory::of_str(&std::format!("\u{1}\0/{name}"));
+        for (name, call) in [("connected", __NR_connect), ("sent", __NR_sendto), ("bound", __NR_bind)] {
+            let (at, len) = (address(name), name.len() + 3);
+            let short = [socket, at.address, len];
+            let long = [socket, 0, 0, 0, at.address, len];
+            world.fs.fail("lookup", 0, ESTALE);
+            let expected = if call == __NR_bind { Ok(0) } else { Err(ENOENT) };
+            assert_eq!(syscall(call, if call == __NR_sendto { &long } else { &short }), expected, "{name}");
+            assert_eq!(world.fs.calls("lookup", name), 2, "{name}");
+        }
     });
 }
 

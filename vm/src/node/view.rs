@@ -53,7 +53,7 @@ impl<M: Machine> ViewTables<M> {
     /// Makes the view, which is that of `cpu`, this one, link to the leaf at `path`, which is locked and entered. False: there are no tables above
     /// it yet.
     /// `flush` drops what the CPU has cached of the leaf's addresses.
-    #[inline]
+    #[inline(always)]
     pub fn link(
         &self,
         path: &WalkPath<'_>,
@@ -71,6 +71,7 @@ impl<M: Machine> ViewTables<M> {
     }
 
     #[cold]
+    #[inline(never)]
     fn link_anew(
         place: &AtomicU64,
         upper: &AtomicU64,

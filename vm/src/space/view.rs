@@ -100,7 +100,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// Makes this CPU's view, if it has one, link to the leaf at `path`, which is locked and entered. False: it has no tables there yet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn link(&self, path: &WalkPath<'_>, leaf: &mut Locked<'_>, rcu: &RcuRead) -> bool {
         let cpu = machine::cpu_id();
         if !self.tlb.has_view(cpu) {

@@ -390,8 +390,10 @@ impl Records {
         let mut next = self.own(&around);
         // What is listed anew: the lock itself, and what was cut off.
         let is_cut = next.is_some_and(|old| old.start < range.start && old.end > range.end);
-        let (more, entries) =
-            (self.more_after(range, &around, next, add), usize::from(add) + usize::from(is_cut));
+        let (more, entries) = (
+            self.more_after(range, &around, next, add),
+            usize::from(add).saturating_add(usize::from(is_cut)),
+        );
         let mut spare = Spare::try_new(range, more, entries, payer)?;
         let mut steps = 0u32;
         while let Some(old) = next {

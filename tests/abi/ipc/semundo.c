@@ -135,6 +135,9 @@ static void unshares_thread(void)
 	pthread_t thread;
 	pthread_create(&thread, NULL, thread_unshares, NULL);
 	pthread_join(thread, NULL);
+	/* A thread's undo comes after it can be joined. */
+	for (int tries = 0; tries < 5000 && semctl(id, 1, GETVAL) != 0; tries++)
+		usleep(1000);
 	values("its own is undone");
 	_exit(0);
 }

@@ -79,7 +79,7 @@ fn measured(browser: &Path, folder: &Path, html: &str, width: u32) -> String {
 #[test]
 fn nothing_is_wider_than_a_phone_or_a_desktop() {
     let Some(browser): Option<PathBuf> = NAMES.into_iter().find_map(paths::program) else {
-        note!("skipped: no chromium here ('setup/setup.sh browser' installs it)");
+        note!("skipped: no chromium here ('make browser' installs it)");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

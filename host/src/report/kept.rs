@@ -49,7 +49,7 @@ impl Kept {
             kept = parse(value)?;
         } else {
             bail!(
-                "no figures that --json of bench, lines or lines --grid writes (lines of before this page have no versions)"
+                "no figures that --json of bench, lines or lines --grid writes (an earlier darter wrote lines and grids as bare lists, which say no versions)"
             );
         }
         Ok(kept)

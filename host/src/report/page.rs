@@ -80,7 +80,12 @@ impl Page<'_> {
     }
 
     fn title(&self) -> String {
-        let versions = self.versions();
+        // Linux's version is a bare number.
+        let name = |version: String| match version.starts_with(|letter: char| letter.is_ascii_digit()) {
+            true => format!("Linux {version}"),
+            false => version,
+        };
+        let versions: Vec<String> = self.versions().into_iter().map(name).collect();
         if versions.is_empty() { "Benchmarks".into() } else { versions.join(" beside ") }
     }
 

@@ -47,15 +47,17 @@ fn drawn(chart: &Chart) -> Result<PreEscaped<String>> {
     Ok(PreEscaped(chart.svg(SIZE)?))
 }
 
-/// A table that scrolls in its own box; so many columns from the left are words.
+/// A table that scrolls in its own box. So many columns from the left are words, and all that is longer than a figure: that may be wrapped.
 fn table(header: &[String], words: usize, rows: &[Vec<String>]) -> Markup {
+    let long = |at: usize| rows.iter().any(|row| row.get(at).is_some_and(|cell| cell.len() > 24));
+    let text: Vec<bool> = (0..header.len()).map(|at| at < words || long(at)).collect();
     html! {
         div.scroll {
             table {
-                thead { tr { @for (at, cell) in header.iter().enumerate() { th.text[at < words] { (cell) } } } }
+                thead { tr { @for (cell, text) in header.iter().zip(&text) { th.text[*text] { (cell) } } } }
                 tbody {
                     @for row in rows {
-                        tr { @for (at, cell) in row.iter().enumerate() { td.text[at < words].wide[at < words && cell.len() > 40] { (cell) } } }
+                        tr { @for (cell, text) in row.iter().zip(&text) { td.text[*text].wide[cell.len() > 40] { (cell) } } }
                     }
                 }
             }
@@ -84,17 +86,18 @@ pub fn beside(kept: &Kept) -> Section {
     );
     let cells = rates.map(cells).unwrap_or_default();
     let line_cpus = lines.map(|lines| distinct(lines.figures.iter().map(|f| f.cpus))).unwrap_or_default();
-    let mut header = vec!["benchmark".to_owned(), "operation".to_owned()];
+    let mut header = vec!["benchmark".to_owned()];
     header.extend(cells.iter().map(|(model, cpus)| format!("rate, {}", place(model, *cpus))));
     header.extend(counts.map(|_| "instructions".to_owned()));
     header.extend(line_cpus.iter().map(|cpus| format!("lines taken, {cpus} CPUs")));
+    header.push("operation".into());
     let ratio = |ours: Option<f64>, theirs: Option<f64>| match (ours, theirs) {
         (Some(ours), Some(theirs)) if theirs > 0.0 => format!("×{:.2}", ours / theirs),
         _ => "-".to_owned(),
     };
     let mut rows = Vec::new();
     for benchmark in benchmarks {
-        let mut row = vec![benchmark.to_owned(), what(benchmark).to_owned()];
+        let mut row = vec![benchmark.to_owned()];
         if let Some(rates) = rates {
             let of = |kernel: usize, model: &str, cpus| {
                 median(&rates.rates(benchmark, &rates.kernels[kernel], model, cpus))
@@ -117,11 +120,12 @@ pub fn beside(kept: &Kept) -> Section {
             };
             row.push(kernels.iter().take(2).map(|kernel| of(kernel)).collect::<Vec<_>>().join(" : "));
         }
+        row.push(what(benchmark).to_owned());
         rows.push(row);
     }
     Some(html! {
         p.soft { "The first kernel's median of rates and its instructions as so many times the second one's (rates: more is better; instructions: fewer). Lines taken by one CPU from another are those of an operation, first : second." }
-        (table(&header, 2, &rows))
+        (table(&header, 1, &rows))
     })
 }
 
@@ -222,16 +226,17 @@ fn runs(rates: &Results, benchmarks: &[&str]) -> Markup {
 pub fn instructions(kept: &Kept) -> Section {
     let counts = &kept.instructions.as_ref()?.counts;
     let kernels = distinct(counts.iter().map(|count| count.kernel.as_str()));
-    let mut header = vec!["benchmark".to_owned(), "operation".to_owned()];
+    let mut header = vec!["benchmark".to_owned()];
     for kernel in &kernels {
         header.extend([short(kernel).to_owned(), "iterations".into(), "user".into()]);
     }
     header.extend((kernels.len() == 2).then(|| "ratio".to_owned()));
+    header.push("operation".into());
     let mut rows = Vec::new();
     for benchmark in distinct(counts.iter().map(|count| count.benchmark.as_str())) {
         let of =
             |kernel: &str| counts.iter().find(|count| count.benchmark == benchmark && count.kernel == kernel);
-        let mut row = vec![benchmark.to_owned(), what(benchmark).to_owned()];
+        let mut row = vec![benchmark.to_owned()];
         for kernel in &kernels {
             let show = |value: Option<f64>| value.map_or_else(|| "failed".to_owned(), number);
             let count = of(kernel);
@@ -246,12 +251,13 @@ pub fn instructions(kept: &Kept) -> Section {
                 _ => String::new(),
             });
         }
+        row.push(what(benchmark).to_owned());
         rows.push(row);
     }
     let failures = counts.iter().filter_map(|count| Some((count, count.failed.as_ref()?)));
     Some(html! {
         p.soft { "The kernel's instructions of an operation, counted exactly, one task on one CPU. Iterations of repeated string instructions stand apart; so does the program's own part." }
-        (table(&header, 2, &rows))
+        (table(&header, 1, &rows))
         @for (count, why) in failures { p.bad { "failed: " (count.benchmark) " on " (count.kernel) ": " (why) } }
     })
 }

@@ -130,9 +130,9 @@ fn with_tips(svg: &str, tips: &[Tip]) -> String {
         return svg.to_owned();
     };
     let above = html! {
-        @for tip in tips {
-            rect x=(tip.at.0) y=(tip.at.1) width=(tip.size.0) height=(tip.size.1) fill-opacity="0" {
-                title { (tip.text) }
+        g fill-opacity="0" {
+            @for tip in tips {
+                rect x=(tip.at.0) y=(tip.at.1) width=(tip.size.0) height=(tip.size.1) { title { (tip.text) } }
             }
         }
     };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use super::sections::place;
 use crate::bench::exact::Counts;
 use crate::bench::results::Results;
 use crate::bench::table::{median, number};
@@ -109,7 +110,9 @@ impl Row {
     }
 
     pub fn percent(&self) -> String {
-        self.change().map_or_else(String::new, |change| format!("{change:+.1} %"))
+        // Nothing is neither more nor less.
+        let round = |change: f64| if change.abs() < 0.05 { 0.0 } else { change };
+        self.change().map_or_else(String::new, |change| format!("{:+.1} %", round(change)))
     }
 }
 
@@ -133,10 +136,9 @@ impl Comparison {
             }
             seen.push(key);
             let (benchmark, model, cpus) = key;
-            let plural = if cpus == 1 { "" } else { "s" };
             self.rows.push(Row {
                 benchmark: benchmark.to_owned(),
-                what: format!("operations a second, {cpus} CPU{plural}, -cpu {model}"),
+                what: format!("rate, {}", place(model, cpus)),
                 before: Side::of(&before.rates(benchmark, old, model, cpus)),
                 after: Side::of(&after.rates(benchmark, new, model, cpus)),
                 rate: true,
@@ -171,7 +173,7 @@ impl Comparison {
         for count in after.counts.iter().filter(|count| count.kernel == new) {
             self.rows.push(Row {
                 benchmark: count.benchmark.clone(),
-                what: "kernel instructions an operation".into(),
+                what: "instructions".into(),
                 before: Side::of(&values(before, old, &count.benchmark)),
                 after: Side::of(&values(after, new, &count.benchmark)),
                 rate: false,

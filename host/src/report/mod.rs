@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::bench::results;
-use crate::cli::Bench;
-use crate::exit::usage;
+use crate::cli::{Bench, Part};
+use crate::exit::{self, usage};
 use crate::paths::Tree;
 use before::Before;
 use compare::Comparison;
@@ -55,6 +55,9 @@ pub fn report(options: &Bench) -> Result<u8> {
     let mut graphs = options.flames.clone();
     if let Some(file) = graphs.iter().find(|file| !file.is_file()) {
         return Err(usage(format!("--flames: there is no file {}", file.display())));
+    }
+    for &part in &options.with {
+        parts::check(part, options)?;
     }
     let mut status = measure(options, image.as_deref(), &mut kept, &mut graphs)?;
     if parts::interrupted(status) {
@@ -101,7 +104,14 @@ fn measure(options: &Bench, image: Option<&Path>, kept: &mut Kept, graphs: &mut 
         if parts::interrupted(worst) {
             break;
         }
-        worst = worst.max(parts::measure(part, options, page, kept, graphs)?);
+        if part == Part::Instructions && options.instructions && options.from.is_empty() {
+            continue;
+        }
+        // What was measured before is drawn though another part fails.
+        worst = worst.max(parts::measure(part, options, page, kept, graphs).unwrap_or_else(|error| {
+            note!("darter: {error:#}");
+            exit::MACHINE
+        }));
     }
     Ok(worst)
 }

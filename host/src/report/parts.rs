@@ -85,6 +85,21 @@ fn flames(options: &Bench, page: &Path) -> Result<Vec<(Vec<String>, PathBuf)>> {
     Ok(suite::choose(&options.names)?.into_iter().map(flame).collect())
 }
 
+/// Is there something to measure for this part? Said before anything runs for nothing.
+pub fn check(part: Part, options: &Bench) -> Result<()> {
+    command(part, options).map(drop)
+}
+
+/// The command of a part; none for flame graphs, which are one for each benchmark.
+fn command(part: Part, options: &Bench) -> Result<Option<Vec<String>>> {
+    Ok(match part {
+        Part::Instructions => Some(instructions(options, None)),
+        Part::Lines => Some(lines_of(options)?),
+        Part::Grid => Some(grid(options)?),
+        Part::Flame => None,
+    })
+}
+
 /// Measures a part, and takes what it gave: the status.
 pub fn measure(
     part: Part,
@@ -93,23 +108,19 @@ pub fn measure(
     kept: &mut Kept,
     graphs: &mut Vec<PathBuf>,
 ) -> Result<u8> {
-    let words = match part {
-        Part::Instructions => instructions(options, None),
-        Part::Lines => lines_of(options)?,
-        Part::Grid => grid(options)?,
-        Part::Flame => {
-            let mut worst = 0;
-            for (words, file) in flames(options, page)? {
-                worst = worst.max(run(&words)?);
-                if interrupted(worst) {
-                    break;
-                }
-                graphs.push(file);
-            }
-            return Ok(worst);
+    if let Some(words) = command(part, options)? {
+        return take(&words, kept);
+    }
+    let mut worst = 0;
+    for (words, file) in flames(options, page)? {
+        worst = worst.max(run(&words)?);
+        if interrupted(worst) {
+            break;
         }
-    };
-    take(&words, kept)
+        // There is none where no CPU was found busy.
+        graphs.extend(file.is_file().then_some(file));
+    }
+    Ok(worst)
 }
 
 /// A command ended by a signal: nothing else is begun.

@@ -142,7 +142,8 @@ fn cells(rates: &Results) -> Vec<(String, u32)> {
     cells
 }
 
-fn place(model: &str, cpus: u32) -> String {
+/// "2 CPUs", and the CPU model where it is not the usual one.
+pub fn place(model: &str, cpus: u32) -> String {
     let plural = if cpus == 1 { "" } else { "s" };
     if model == FULL { format!("{cpus} CPU{plural}") } else { format!("{cpus} CPU{plural}, -cpu {model}") }
 }
@@ -265,12 +266,16 @@ pub fn instructions(kept: &Kept) -> Section {
 pub fn expensive(kept: &Kept) -> Section {
     let counts = &kept.instructions.as_ref()?.counts;
     let kernels = distinct(counts.iter().map(|count| count.kernel.as_str()));
+    // Of a kind that no operation has, there is no column.
+    let met =
+        |kind: &str| counts.iter().any(|count| count.expensive.get(kind).is_some_and(|&each| each >= RARE));
+    let kinds: Vec<(&str, &str)> = EXPENSIVE.into_iter().filter(|(kind, _)| met(kind)).collect();
     let mut header = vec!["benchmark".to_owned()];
-    header.extend(EXPENSIVE.iter().map(|(_, title)| (*title).to_owned()));
+    header.extend(kinds.iter().map(|(_, title)| (*title).to_owned()));
     let mut rows = Vec::new();
     for benchmark in distinct(counts.iter().map(|count| count.benchmark.as_str())) {
         let mut row = vec![benchmark.to_owned()];
-        for (kind, _) in EXPENSIVE {
+        for &(kind, _) in &kinds {
             let each = kernels.iter().map(|kernel| {
                 let count =
                     counts.iter().find(|count| count.benchmark == benchmark && count.kernel == *kernel);
@@ -292,7 +297,7 @@ pub fn expensive(kept: &Kept) -> Section {
         p.soft {
             "Of the kernel's instructions those that cost more than others on hardware, for an operation"
             @if order.len() > 1 { ": " (order.join(" : ")) }
-            ". A dot: fewer than " (RARE) ". Bytes are those of repeated string instructions."
+            ". A dot, or no column: fewer than " (RARE) ". Bytes are those of repeated string instructions."
         }
         (table(&header, 1, &rows))
     })

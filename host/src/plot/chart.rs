@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use plotters::prelude::*;
 
 use super::labels::{self, cut, spread, width};
-use super::sheet::{Area, Words, colour, font, picture, write, wrong};
+use super::sheet::{Area, FINE, Words, colour, font, picture, write, wrong};
 use super::ticks::{apart, round, short};
 use super::{Anchor, FAINT, INK};
 
@@ -80,7 +80,7 @@ impl Chart {
     /// Fills the area.
     pub fn draw(&self, area: &Area<'_>) -> Result<()> {
         let (wide, high) = area.dim_in_pixel();
-        let (wide, high) = (wide as i32, high as i32);
+        let (wide, high) = (wide as i32 / FINE, high as i32 / FINE);
         let top = self.heading(area, f64::from(wide - 2 * GAP))?;
         let ticks = round(self.values().map(|(_, value)| value).fold(0.0, f64::max));
         let upmost = ticks.last().copied().unwrap_or(1.0);
@@ -95,30 +95,30 @@ impl Chart {
         let cpus: Vec<f64> =
             apart(&places, &widths, 6.0).into_iter().map(|at| f64::from(self.cpus[at])).collect();
         let mut chart = ChartBuilder::on(area)
-            .margin_top(top)
-            .margin_left(GAP)
-            .margin_right(right)
-            .margin_bottom(FOOT)
-            .x_label_area_size(20)
-            .y_label_area_size(left)
+            .margin_top(top * FINE)
+            .margin_left(GAP * FINE)
+            .margin_right(right * FINE)
+            .margin_bottom(FOOT * FINE)
+            .x_label_area_size(20 * FINE)
+            .y_label_area_size(left * FINE)
             .build_cartesian_2d(Axis { low, most, ticks: cpus }, Axis { low: 0.0, most: upmost, ticks })
             .map_err(wrong)?;
         chart
             .configure_mesh()
             .disable_x_mesh()
             .light_line_style(TRANSPARENT)
-            .bold_line_style(colour(FAINT))
-            .axis_style(colour(FAINT))
-            .set_all_tick_mark_size(3)
+            .bold_line_style(colour(FAINT).stroke_width(FINE as u32))
+            .axis_style(colour(FAINT).stroke_width(FINE as u32))
+            .set_all_tick_mark_size(3 * FINE)
             .label_style(font(SMALL, INK, false))
             .draw()
             .map_err(wrong)?;
         for curve in &self.curves {
             let ink = colour(curve.colour);
             chart
-                .draw_series(LineSeries::new(curve.line.iter().copied(), ink.stroke_width(2)))
+                .draw_series(LineSeries::new(curve.line.iter().copied(), ink.stroke_width(2 * FINE as u32)))
                 .map_err(wrong)?;
-            let points = curve.points.iter().map(|&at| Circle::new(at, POINT, ink.mix(0.6).filled()));
+            let points = curve.points.iter().map(|&at| Circle::new(at, POINT * FINE, ink.mix(0.6).filled()));
             chart.draw_series(points).map_err(wrong)?;
         }
         let ends: Vec<(i32, i32)> = self
@@ -130,11 +130,11 @@ impl Chart {
             })
             .collect();
         let (base_x, base_y) = area.get_base_pixel();
-        let heights: Vec<f64> = ends.iter().map(|(_, y)| f64::from(y - base_y)).collect();
+        let heights: Vec<f64> = ends.iter().map(|(_, y)| f64::from(y - base_y) / f64::from(FINE)).collect();
         let floor = f64::from(high - FOOT - 20);
         let heights = spread(&heights, labels::line(NAME), f64::from(top), floor);
         for (((curve, name), (x, _)), y) in self.curves.iter().zip(&names).zip(&ends).zip(heights) {
-            let at = (x - base_x + GAP, y as i32);
+            let at = ((x - base_x) / FINE + GAP, y as i32);
             write(area, &Words { colour: curve.colour, ..Words::new(name, at, NAME) })?;
         }
         let at = (wide - right, high - FOOT / 2);
@@ -215,7 +215,11 @@ mod tests {
         let last = svg.rsplit("cx=\"").next().unwrap().split('"').next().unwrap().parse::<f64>().unwrap();
         for name in ["darter", "linux"] {
             let words = read.words.iter().find(|words| words.text == name).unwrap();
-            assert!(words.left > last && words.left < last + 20.0, "{name} at {} of {last}", words.left);
+            assert!(
+                words.left > last && words.left < last + 20.0 * f64::from(FINE),
+                "{name} at {} of {last}",
+                words.left
+            );
         }
     }
 

@@ -32,7 +32,7 @@ pub fn read(svg: &str) -> Layout {
             Event::Eof => return layout,
             Event::Start(tag) if tag.name().as_ref() == b"text" => open = Some((tag, String::new())),
             Event::Start(tag) | Event::Empty(tag) => match tag.name().as_ref() {
-                b"svg" => layout.size = (number(&tag, "width"), number(&tag, "height")),
+                b"svg" => layout.size = size(&tag),
                 b"circle" => layout.circles += 1,
                 b"title" => layout.titles += 1,
                 _ => {}
@@ -99,6 +99,13 @@ fn place(tag: &BytesStart<'_>, text: &str) -> Box {
         return Box { text, left: x - above, right: x + below, top: y - after, bottom: y + before };
     }
     Box { text, left: x - before, right: x + after, top: y - above, bottom: y + below }
+}
+
+/// In the numbers of its parts.
+fn size(tag: &BytesStart<'_>) -> (f64, f64) {
+    let numbers: Vec<f64> =
+        attribute(tag, "viewBox").split(' ').map(|number| number.parse().unwrap()).collect();
+    (numbers[2], numbers[3])
 }
 
 fn attribute(tag: &BytesStart<'_>, name: &str) -> String {

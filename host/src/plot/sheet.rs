@@ -13,6 +13,8 @@ use super::{FAINT, INK, PAPER};
 
 /// plotters writes a font's size divided by this.
 const FONT_SCALE: f64 = 1.24;
+/// Of plotters' whole numbers so many are a pixel, or a line that is nearly flat would have steps.
+pub const FINE: i32 = 4;
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -42,7 +44,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Where one draws.
+/// Where one draws: places and sizes are pixels.
 pub struct Sheet<'a> {
     area: Area<'a>,
     tips: RefCell<Vec<Tip>>,
@@ -58,20 +60,28 @@ struct Tip {
 pub fn picture(size: (u32, u32), draw: impl FnOnce(&Sheet<'_>) -> Result<()>) -> Result<String> {
     let mut text = String::new();
     let tips = {
-        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        let fine = (size.0 * FINE as u32, size.1 * FINE as u32);
+        let area = SVGBackend::with_string(&mut text, fine).into_drawing_area();
         let sheet = Sheet { area, tips: RefCell::new(Vec::new()) };
         sheet.area.fill(&colour(PAPER)).map_err(wrong)?;
         draw(&sheet)?;
         sheet.area.present().map_err(wrong)?;
         sheet.tips.into_inner()
     };
-    Ok(with_tips(&text, &tips))
+    Ok(with_tips(&sized(&text, size), &tips))
+}
+
+/// In its size on a screen. Its parts' numbers are those of its viewBox.
+fn sized(svg: &str, (width, height): (u32, u32)) -> String {
+    let fine = |size: u32| size * FINE as u32;
+    let wrong = format!("width=\"{}\" height=\"{}\"", fine(width), fine(height));
+    svg.replacen(&wrong, &format!("width=\"{width}\" height=\"{height}\""), 1)
 }
 
 impl<'a> Sheet<'a> {
-    /// A part of it.
+    /// A part of it, in plotters' numbers.
     pub fn part(&self, at: (i32, i32), size: (u32, u32)) -> Area<'a> {
-        self.area.clone().shrink(at, size)
+        self.area.clone().shrink(fine(at), (size.0 * FINE as u32, size.1 * FINE as u32))
     }
 
     pub fn rectangle(&self, at: (i32, i32), size: (i32, i32), fill: &str) -> Result<()> {
@@ -80,7 +90,9 @@ impl<'a> Sheet<'a> {
 
     /// A thin frame.
     pub fn frame(&self, at: (i32, i32), size: (i32, i32)) -> Result<()> {
-        self.area.draw(&Rectangle::new(corners(at, size), colour(FAINT))).map_err(wrong)
+        self.area
+            .draw(&Rectangle::new(corners(at, size), colour(FAINT).stroke_width(FINE as u32)))
+            .map_err(wrong)
     }
 
     pub fn words(&self, words: &Words<'_>) -> Result<()> {
@@ -94,9 +106,15 @@ impl<'a> Sheet<'a> {
 }
 
 fn corners((x, y): (i32, i32), (width, height): (i32, i32)) -> [(i32, i32); 2] {
-    [(x, y), (x + width, y + height)]
+    [fine((x, y)), fine((x + width, y + height))]
 }
 
+/// A place in plotters' numbers.
+fn fine((x, y): (i32, i32)) -> (i32, i32) {
+    (x * FINE, y * FINE)
+}
+
+/// Words in an area, at a place in pixels.
 pub fn write(area: &Area<'_>, words: &Words<'_>) -> Result<()> {
     let horizontal = match words.anchor {
         Anchor::Start => HPos::Left,
@@ -104,13 +122,13 @@ pub fn write(area: &Area<'_>, words: &Words<'_>) -> Result<()> {
         Anchor::End => HPos::Right,
     };
     let style = font(words.size, words.colour, words.upright).pos(Pos::new(horizontal, VPos::Center));
-    area.draw(&Text::new(words.text, words.at, style)).map_err(wrong)
+    area.draw(&Text::new(words.text, fine(words.at), style)).map_err(wrong)
 }
 
 /// Letters of so many pixels.
 pub fn font(size: f64, ink: &str, upright: bool) -> TextStyle<'static> {
     let turn = if upright { FontTransform::Rotate270 } else { FontTransform::None };
-    let font = (FontFamily::SansSerif, size * FONT_SCALE).into_font().transform(turn);
+    let font = (FontFamily::SansSerif, size * FONT_SCALE * f64::from(FINE)).into_font().transform(turn);
     TextStyle { color: colour(ink).to_backend_color(), ..TextStyle::from(font) }
 }
 
@@ -132,7 +150,8 @@ fn with_tips(svg: &str, tips: &[Tip]) -> String {
     let above = html! {
         g fill-opacity="0" {
             @for tip in tips {
-                rect x=(tip.at.0) y=(tip.at.1) width=(tip.size.0) height=(tip.size.1) { title { (tip.text) } }
+                @let (at, size) = (fine(tip.at), fine(tip.size));
+                rect x=(at.0) y=(at.1) width=(size.0) height=(size.1) { title { (tip.text) } }
             }
         }
     };

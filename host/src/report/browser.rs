@@ -1,4 +1,4 @@
-//! The page in a browser, where there is one: nothing is wider than a phone or a desktop shows. A test alone.
+//! The page in a browser, where there is one: nothing is wider than a phone, a desktop or paper shows. A test alone.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -14,13 +14,17 @@ const NAMES: [&str; 2] = ["chromium", "google-chrome"];
 /// Pixels: a small phone, a desktop.
 const WIDTHS: [u32; 2] = [360, 1280];
 
+/// An A4 page without its margins.
+const PAPER: u32 = 703;
+
 /// Writes what is wider than its window into the title of the page around it. What lies in a box that scrolls may be.
 const MEASURE: &str = r#"
+const scrolls = box => box && getComputedStyle(box).overflowX === 'auto';
 addEventListener('load', () => {
     const inner = document.querySelector('iframe').contentDocument;
     const width = inner.documentElement.clientWidth;
     const wide = [...inner.querySelectorAll('body *')].filter(at =>
-        !at.parentElement.closest('.scroll') && !at.parentElement.closest('svg') &&
+        !scrolls(at.parentElement.closest('.scroll')) && !at.parentElement.closest('svg') &&
         (at.getBoundingClientRect().right > width + 0.5 || at.getBoundingClientRect().left < -0.5));
     const names = wide.slice(0, 5).map(at => at.tagName + '.' + at.getAttribute('class') + ' ' + at.getBoundingClientRect().right);
     const cut = [...inner.querySelectorAll('svg text')].filter(at => {
@@ -76,8 +80,13 @@ fn measured(browser: &Path, folder: &Path, html: &str, width: u32) -> String {
     .to_owned()
 }
 
+/// The page as it is printed, on a screen.
+fn printed(html: &str) -> String {
+    html.replace("@media print", "@media all")
+}
+
 #[test]
-fn nothing_is_wider_than_a_phone_or_a_desktop() {
+fn nothing_is_wider_than_a_phone_or_a_desktop_or_paper() {
     let Some(browser): Option<PathBuf> = NAMES.into_iter().find_map(paths::program) else {
         note!("skipped: no chromium here ('make browser' installs it)");
         return;
@@ -88,5 +97,7 @@ fn nothing_is_wider_than_a_phone_or_a_desktop() {
             let said = measured(&browser, folder.path(), &page(&kept), width);
             assert_eq!(said, format!("{width} of {width} [] []"));
         }
+        let said = measured(&browser, folder.path(), &printed(&page(&kept)), PAPER);
+        assert_eq!(said, format!("{PAPER} of {PAPER} [] []"), "on paper");
     }
 }

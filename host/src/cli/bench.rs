@@ -84,7 +84,7 @@ pub struct Bench {
     /// Before and after: what an earlier run wrote with --json, or the kernel of a revision, which is built and takes turns with the other
     #[arg(long, value_name = "FILE.json|REV", help_heading = "Report")]
     pub compare: Option<String>,
-    /// With --compare: status 1 where a median is worse by more (default: 10 of a rate, which what else a host does moves by some; 1 of
+    /// With --compare: status 1 where a median is worse by more (default: 15 for rates, which move with what else the host does; 1 for
     /// instructions, which are counted exactly)
     #[arg(long, requires = "compare", value_parser = parse_percent, value_name = "PERCENT", help_heading = "Report")]
     pub threshold: Option<f64>,

@@ -10,8 +10,9 @@ use crate::bench::exact::Counts;
 use crate::bench::results::Results;
 use crate::bench::table::{median, number};
 
-/// Percent by which a median of rates may be worse: what else a host does moves them by some.
-const RATES: f64 = 10.0;
+/// Percent by which a median of rates may be worse. A kernel beside itself, three runs of a second on two busy cores under emulation, differed by
+/// up to 7 in nineteen of twenty rows and by 14 in one.
+const RATES: f64 = 15.0;
 /// Of instructions, which are counted exactly, and move a little with where code and data lie.
 const INSTRUCTIONS: f64 = 1.0;
 
@@ -258,9 +259,9 @@ mod tests {
     fn a_rate_fails_past_the_threshold_and_not_before() {
         let before = rates(1.0);
         assert!(!compared(&before, &rates(1.0), None).is_worse());
-        assert!(!compared(&before, &rates(0.91), None).is_worse());
-        assert!(compared(&before, &rates(0.89), None).is_worse());
-        assert!(!compared(&before, &rates(0.89), Some(12.0)).is_worse());
+        assert!(!compared(&before, &rates(0.86), None).is_worse());
+        assert!(compared(&before, &rates(0.84), None).is_worse());
+        assert!(!compared(&before, &rates(0.84), Some(17.0)).is_worse());
         assert!(compared(&before, &rates(0.97), Some(2.0)).is_worse());
         let faster = compared(&before, &rates(2.0), None);
         assert!(!faster.is_worse() && faster.rows.iter().all(|row| row.verdict() == "better"));

@@ -1,12 +1,13 @@
 //! The command line.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod watching;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::lines::Beside;
 use crate::machine::accel::Wanted;
@@ -15,6 +16,7 @@ use crate::machine::{Disk, Model, Share};
 use crate::root::{Addition, Root};
 use crate::run::Asked;
 use crate::size::parse_bytes;
+pub use bench::{Bench, CpuModels, Part};
 pub use watching::{Flame, Lockstat, Top};
 
 /// Runs Linux programs on the Darter kernel, each in a virtual machine of its own.
@@ -204,61 +206,6 @@ pub struct Run {
 pub struct Shell {
     #[command(flatten)]
     pub machine: MachineOptions,
-}
-
-#[derive(Args)]
-pub struct Bench {
-    /// Benchmarks to run; all if none is named. With --instructions also a case of `lines --calls`: "calls sync", "calls read threads"
-    #[arg(value_name = "NAME")]
-    pub names: Vec<String>,
-    /// CPU counts, a machine each
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4", value_name = "N,...")]
-    pub cpus: Vec<u32>,
-    /// The kernel to measure
-    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
-    pub kernel: Kernel,
-    /// The kernel to compare with, alternating
-    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
-    pub vs: Option<Kernel>,
-    /// Boots of each kernel at each CPU count; the table shows each, the median and the ratio
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    pub runs: u32,
-    /// Take no further round of boots when it would not end within so many seconds
-    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
-    pub budget: Option<f64>,
-    /// Seconds that each benchmark runs for
-    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
-    pub seconds: f64,
-    /// Memory of the machines
-    #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
-    pub memory: u64,
-    /// Sockets, each a NUMA node with its part of CPUs and memory
-    #[arg(long, default_value_t = 1, value_name = "S", conflicts_with = "instructions")]
-    pub sockets: u32,
-    /// max: all that QEMU has; plain: without fast string instructions; both: each in turn
-    #[arg(long, value_enum, default_value_t = CpuModels::Max)]
-    pub cpu_models: CpuModels,
-    #[arg(long, value_enum, default_value_t = Wanted::Auto)]
-    pub accel: Wanted,
-    /// Words for both kernels' command lines
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
-    pub append: Vec<String>,
-    /// Count instructions per operation, exactly, instead of rates
-    #[arg(long)]
-    pub instructions: bool,
-    /// With --instructions: the kernel functions that cost most
-    #[arg(long, requires = "instructions")]
-    pub profile: bool,
-    /// Write all results there too
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CpuModels {
-    Max,
-    Plain,
-    Both,
 }
 
 #[derive(Args)]

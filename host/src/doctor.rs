@@ -43,6 +43,7 @@ pub fn doctor() -> Result<u8> {
         ("benchmarks", file(&paths.benchmarks(), "make benchmarks")),
         ("linux kernel", linux(&paths)),
         ("linux modules", modules(&paths)),
+        ("browser", browser()),
         ("lines plugin", optional(&paths.lines_plugin(), "make plugin")),
     ];
     let mut missing = 0;
@@ -134,6 +135,16 @@ fn modules(paths: &Tree) -> Finding {
         Finding::Good(folder.display().to_string())
     } else {
         Finding::Better(format!("modules of Linux are missing: {}", lacks.join(", ")), "make setup".into())
+    }
+}
+
+fn browser() -> Finding {
+    match program("chromium").or_else(|| program("google-chrome")) {
+        Some(file) => Finding::Good(file.display().to_string()),
+        None => Finding::Better(
+            "none (only for the test of the page of bench --report)".into(),
+            "make browser".into(),
+        ),
     }
 }
 

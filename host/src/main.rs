@@ -22,7 +22,9 @@ mod lockstat;
 mod machine;
 mod paced;
 mod paths;
+mod plot;
 mod relay;
+mod report;
 mod root;
 mod run;
 mod shares;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(options) => run::run(&options),
         Command::Shell(options) => run::shell(&options),
+        Command::Bench(options) if options.is_reported() => bench::interrupted(report::report(&options)),
         Command::Bench(options) => bench::bench(&options),
         Command::Lines(options) => lines::lines(&options),
         Command::Growth(options) => growth::growth(&options),

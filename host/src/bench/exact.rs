@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use darter_measure::{FunctionCost, PerOp, Window};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::boot::{self, Boot};
 use super::guest::{self, Command};
-use super::results::{command, qemu_version, version};
+use super::results::Origin;
 use super::suite::{self, Spec};
 use super::table::number;
 use super::{append, progress_bar, write_json};
@@ -31,7 +31,7 @@ const SHOWN: usize = 25;
 /// For Linux, which on a machine with one CPU overwrites the LOCK prefixes of its code. On the machines that people have it does not.
 const KEEP_LOCKS: &str = "noreplace-smp";
 /// Kinds of expensive instructions, as the plugin and the table call them.
-const EXPENSIVE: [(&str, &str); 12] = [
+pub const EXPENSIVE: [(&str, &str); 12] = [
     ("locked", "locked"),
     ("fence", "fences"),
     ("cr3", "CR3"),
@@ -46,9 +46,9 @@ const EXPENSIVE: [(&str, &str); 12] = [
     ("copied_bytes", "copied"),
 ];
 /// Below this per operation nothing is shown: what ticks and grace periods do now and then.
-const RARE: f64 = 0.005;
+pub const RARE: f64 = 0.005;
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, Clone)]
 pub struct Count {
     pub benchmark: String,
     pub kernel: String,
@@ -68,12 +68,11 @@ pub struct Exact<'a> {
     pub profile: bool,
 }
 
-#[derive(Serialize)]
-struct Counts {
-    versions: Vec<String>,
-    qemu: String,
-    command: String,
-    counts: Vec<Count>,
+#[derive(Serialize, Deserialize, Clone)]
+pub struct Counts {
+    #[serde(flatten)]
+    pub origin: Origin,
+    pub counts: Vec<Count>,
 }
 
 pub fn count(options: &Bench) -> Result<u8> {
@@ -92,12 +91,7 @@ pub fn count(options: &Bench) -> Result<u8> {
         kernel.image(&paths)?;
     }
     let mut signals = Signals::catch()?;
-    let mut counts = Counts {
-        versions: kernels.iter().map(|kernel| version(&paths, kernel)).collect(),
-        qemu: qemu_version(),
-        command: command(),
-        counts: Vec::new(),
-    };
+    let mut counts = Counts { origin: Origin::new(&paths, &kernels), counts: Vec::new() };
     let progress = progress_bar((specs.len() * 2 * kernels.len()) as u64);
     for kernel in &kernels {
         progress.set_message(format!("{}: boot", kernel.name()));
@@ -244,8 +238,8 @@ fn print_expensive(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
 fn print(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
     out!(
         "{} on QEMU {}: kernel instructions per operation, exact, one task; iterations of string instructions apart",
-        counts.versions.join(" beside "),
-        counts.qemu
+        counts.origin.versions.join(" beside "),
+        counts.origin.qemu
     );
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
@@ -292,5 +286,5 @@ fn print(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
             out!("  {instructions:10.1} {:>12}  {name}", format!("({iterations:.1})"));
         }
     }
-    out!("{}", counts.command);
+    out!("{}", counts.origin.command);
 }

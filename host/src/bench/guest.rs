@@ -4,10 +4,10 @@
 //! (`bench=… key=value …`) is its result, and everything else it prints is kept beside it, or is why it failed.
 #![forbid(unsafe_code)]
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A benchmark's closing line.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub ops: u64,
     pub seconds: f64,

@@ -1,7 +1,7 @@
 //! What was measured, and on what: the content of `--json`.
 #![forbid(unsafe_code)]
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::guest::Measured;
 use crate::cli::Bench;
@@ -9,7 +9,7 @@ use crate::machine::accel::Accel;
 use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, Clone)]
 pub struct Sample {
     pub benchmark: String,
     pub kernel: String,
@@ -17,24 +17,38 @@ pub struct Sample {
     pub cpus: u32,
     pub run: u32,
     pub boot_seconds: Option<f64>,
-    #[serde(serialize_with = "result")]
+    #[serde(with = "outcome")]
     pub result: Result<Measured, String>,
 }
 
-#[derive(Serialize)]
+/// Which programs gave figures, and how to get them again.
+#[derive(Serialize, Deserialize, Clone, Default)]
+pub struct Origin {
+    /// Of the kernels, the measured one first, where there is a way to tell.
+    pub versions: Vec<String>,
+    pub qemu: String,
+    /// The command that gives these figures again.
+    pub command: String,
+}
+
+impl Origin {
+    pub fn new(paths: &Tree, kernels: &[Kernel]) -> Self {
+        let versions = kernels.iter().map(|kernel| version(paths, kernel)).collect();
+        Self { versions, qemu: qemu_version(), command: command() }
+    }
+}
+
+#[derive(Serialize, Deserialize, Clone)]
 pub struct Results {
     /// The kernels, measured one first.
     pub kernels: Vec<String>,
-    /// Their versions, where there is a way to tell.
-    pub versions: Vec<String>,
-    pub accel: &'static str,
-    pub qemu: String,
+    #[serde(flatten)]
+    pub origin: Origin,
+    pub accel: String,
     pub host_cpus: usize,
     pub memory_bytes: u64,
     pub seconds_each: f64,
     pub runs: u32,
-    /// The command that gives these figures again.
-    pub command: String,
     pub seconds: f64,
     pub samples: Vec<Sample>,
 }
@@ -43,14 +57,12 @@ impl Results {
     pub fn new(paths: &Tree, kernels: &[Kernel], accel: Accel, options: &Bench) -> Self {
         Self {
             kernels: kernels.iter().map(Kernel::name).collect(),
-            versions: kernels.iter().map(|kernel| version(paths, kernel)).collect(),
-            accel: accel.name(),
-            qemu: qemu_version(),
+            origin: Origin::new(paths, kernels),
+            accel: accel.name().to_owned(),
             host_cpus: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: options.memory,
             seconds_each: options.seconds,
             runs: options.runs,
-            command: command(),
             seconds: 0.0,
             samples: Vec::new(),
         }
@@ -82,10 +94,13 @@ impl Results {
 
 /// This command line, to be typed again.
 pub fn command() -> String {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .map(|word| if word.contains([' ', '\'', '"']) { format!("'{word}'") } else { word })
-        .collect();
+    typed(std::env::args().skip(1))
+}
+
+/// A command of this program as one types it.
+pub fn typed(words: impl Iterator<Item = String>) -> String {
+    let quoted = |word: String| if word.contains([' ', '\'', '"']) { format!("'{word}'") } else { word };
+    let words: Vec<String> = words.map(quoted).collect();
     format!("./darter {}", words.join(" "))
 }
 
@@ -115,15 +130,30 @@ fn git_commit(paths: &Tree) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn result<S: Serializer>(result: &Result<Measured, String>, to: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
+/// As `{"measured": …}` or `{"failed": "why"}`.
+mod outcome {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Measured;
+
+    #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    enum Outcome<'a> {
-        Measured(&'a Measured),
-        Failed(&'a str),
+    enum Outcome {
+        Measured(Measured),
+        Failed(String),
     }
-    match result {
-        Ok(measured) => Outcome::Measured(measured).serialize(to),
-        Err(why) => Outcome::Failed(why).serialize(to),
+
+    pub fn serialize<S: Serializer>(result: &Result<Measured, String>, to: S) -> Result<S::Ok, S::Error> {
+        match result.clone() {
+            Ok(measured) => Outcome::Measured(measured).serialize(to),
+            Err(why) => Outcome::Failed(why).serialize(to),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Result<Measured, String>, D::Error> {
+        Ok(match Outcome::deserialize(from)? {
+            Outcome::Measured(measured) => Ok(measured),
+            Outcome::Failed(why) => Err(why),
+        })
     }
 }

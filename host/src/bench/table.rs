@@ -13,8 +13,8 @@ pub fn render(results: &Results, specs: &[Spec], cpus: &[u32], models: &[&str]) 
     let _ = writeln!(
         text,
         "{} on QEMU {} ({}), {} host CPUs; operations a second, {} s each",
-        results.versions.join(" beside "),
-        results.qemu,
+        results.origin.versions.join(" beside "),
+        results.origin.qemu,
         results.accel,
         results.host_cpus,
         results.seconds_each,
@@ -26,7 +26,7 @@ pub fn render(results: &Results, specs: &[Spec], cpus: &[u32], models: &[&str]) 
         }
     }
     text.push_str(&failures(results));
-    let _ = writeln!(text, "{} ({:.0} s)", results.command, results.seconds);
+    let _ = writeln!(text, "{} ({:.0} s)", results.origin.command, results.seconds);
     text
 }
 

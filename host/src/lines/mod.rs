@@ -8,12 +8,12 @@
 mod calls;
 mod cost;
 pub mod gate;
-mod grid;
+pub mod grid;
 pub mod measurer;
 mod modelled;
 pub mod names;
-mod predict;
-mod report;
+pub mod predict;
+pub mod report;
 mod selftest;
 pub mod windows;
 
@@ -25,17 +25,19 @@ pub use calls::Beside;
 
 use crate::bench::exact::{self, Exact};
 use crate::bench::guest::Command;
+use crate::bench::results::Origin;
 use crate::bench::suite::{self, Spec};
 use crate::bench::{interrupted, progress_bar};
 use crate::cli::Lines;
 use crate::exit::usage;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use crate::relay::signals::Signals;
 use crate::symbols;
 use darter_measure::LineWindow;
 use indicatif::ProgressBar;
 use modelled::ModelledCache;
-use report::Figures;
+use report::{Counted, Figures};
 use serde::de::DeserializeOwned;
 use windows::Watcher;
 
@@ -122,15 +124,13 @@ fn count(options: &Lines) -> Result<u8> {
         out!("{}", predict::text(&curves, &options.costs));
     }
     if let Some(file) = options.svg.as_ref().filter(|_| options.predict) {
-        write(file, &predict::draw(&curves, &options.costs))?;
+        write(file, &predict::draw(&curves, &options.costs)?)?;
     }
     if let Some(file) = &options.json {
-        let text = if options.predict {
-            serde_json::to_string_pretty(&serde_json::json!({ "figures": all, "model": curves }))?
-        } else {
-            serde_json::to_string_pretty(&all)?
-        };
-        write(file, &text)?;
+        let kernels: Vec<Kernel> = kernels.into_iter().flatten().collect();
+        let costs = options.predict.then(|| options.costs.text());
+        let counted = Counted { origin: Origin::new(&paths, &kernels), figures: all, model: curves, costs };
+        write(file, &serde_json::to_string_pretty(&counted)?)?;
     }
     failed.iter().for_each(|why| out!("{why}"));
     Ok(u8::from(!failed.is_empty()))

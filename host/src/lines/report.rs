@@ -5,16 +5,32 @@ use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
 use darter_measure::{LineWindow, NamedLine, Names};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::modelled::ModelledCache;
 use super::names;
+use super::predict::Curve;
 use crate::bench::exact::Count;
+use crate::bench::results::Origin;
 use crate::bench::suite::Spec;
 use crate::bench::table::number;
 
+/// What `darter lines` counted: the content of its --json.
+#[derive(Serialize, Deserialize, Clone)]
+pub struct Counted {
+    #[serde(flatten)]
+    pub origin: Origin,
+    pub figures: Vec<Figures>,
+    /// With --predict.
+    #[serde(default)]
+    pub model: Vec<Curve>,
+    /// What the model takes hardware to cost.
+    #[serde(default)]
+    pub costs: Option<String>,
+}
+
 /// One benchmark on one kernel with one number of CPUs.
-#[derive(Serialize, Clone)]
+#[derive(Serialize, Deserialize, Clone)]
 pub struct Figures {
     pub bench: String,
     pub kernel: String,
@@ -36,14 +52,17 @@ pub struct Figures {
     /// Windows looked at, and the conflict lines of all of them by name.
     pub windows: usize,
     pub conflicts: Vec<Conflict>,
+    /// Not read back: nothing draws it.
+    #[serde(skip_deserializing)]
     pub modelled_cache: Option<ModelledCache>,
-    /// The worst lines, as many as the text shows.
+    /// The worst lines, as many as the text shows; not read back either.
+    #[serde(skip_deserializing)]
     pub lines: Vec<NamedLine>,
     /// What the text shows of the lines.
     pub report: String,
 }
 
-#[derive(Serialize, Clone)]
+#[derive(Serialize, Deserialize, Clone)]
 pub struct Conflict {
     pub name: String,
     /// Windows in which a line of this name conflicts.

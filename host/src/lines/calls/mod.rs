@@ -150,7 +150,7 @@ fn show(options: &Lines, measured: &Measured, seconds: Option<f64>) -> Result<u8
         write(file, &table::page(runs, kernels, &table::summary(runs, kernels, *cpus, None), picture))?;
     }
     if let Some(file) = &options.svg {
-        write(file, &picture::draw(runs, kernels))?;
+        write(file, &picture::draw(runs, kernels)?)?;
     }
     if let Some(file) = &options.json {
         write(file, &serde_json::to_string_pretty(measured)?)?;

@@ -4,56 +4,62 @@
 
 use std::collections::BTreeMap;
 
-use svg::Document;
-use svg::node::element::{Group, Rectangle, Text, Title};
+use anyhow::Result;
 
 use super::{Beside, Column, Run, Shown};
+use crate::plot::{Sheet, Words, picture};
 
-const SIDE: usize = 11;
+const SIDE: i32 = 11;
 /// Squares of one row.
 const ROW: usize = 48;
-const MARGIN: usize = 16;
-const TOP: usize = 44;
+const MARGIN: i32 = 16;
+const TOP: i32 = 44;
 /// Above the squares of one form.
-const HEAD: usize = 26;
-const LEGEND: usize = 40;
-const FONT: &str = "sans-serif";
+const HEAD: i32 = 26;
+const LEGEND: i32 = 60;
+/// Between the squares of the legend; to the first one's words.
+const STEP: i32 = 84;
 /// Names shown of one square.
 const NAMES: usize = 12;
 
 /// Lines, and the colour from so many on.
 const COLOURS: [(usize, &str); 6] =
-    [(0, "#8fc79a"), (1, "#fbe3a1"), (3, "#f7b967"), (10, "#ec7f4c"), (30, "#c6403a"), (100, "#6f0b2a")];
-const FAILED: &str = "#cccccc";
+    [(0, "#8FC79A"), (1, "#FBE3A1"), (3, "#F7B967"), (10, "#EC7F4C"), (30, "#BF3F3A"), (100, "#6F0B2A")];
+const FAILED: &str = "#CCCCCC";
 
 type Block = (Option<Beside>, String);
 
-pub fn draw(runs: &[Run], columns: &[Column]) -> String {
+pub fn draw(runs: &[Run], columns: &[Column]) -> Result<String> {
     let mut blocks: BTreeMap<Block, Vec<usize>> = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {
         blocks.entry((run.beside, run.form.clone())).or_default().push(at);
     }
-    let (wide, high) = (ROW * SIDE + 2 * MARGIN, height(&blocks));
-    let (width, height) = (wide * columns.len(), TOP + high + LEGEND);
-    let mut document = Document::new()
-        .set("viewBox", (0, 0, width, height))
-        .set("width", width)
-        .set("height", height)
-        .set("font-family", FONT)
-        .add(Rectangle::new().set("width", width).set("height", height).set("fill", "white"));
-    for (place, column) in columns.iter().enumerate() {
-        let group = one(&blocks, runs, column);
-        document = document.add(group.set("transform", format!("translate({},0)", place * wide + MARGIN)));
-    }
-    document.add(legend().set("transform", format!("translate({MARGIN},{})", TOP + high + 14))).to_string()
+    let (wide, high) = (ROW as i32 * SIDE + 2 * MARGIN, TOP + height(&blocks));
+    let size = (wide * columns.len().max(1) as i32, high + LEGEND);
+    picture((size.0 as u32, size.1 as u32), |sheet| {
+        for (place, column) in columns.iter().enumerate() {
+            one(sheet, &blocks, runs, column, place as i32 * wide + MARGIN)?;
+        }
+        legend(sheet, high + 14)
+    })
 }
 
-fn height(blocks: &BTreeMap<Block, Vec<usize>>) -> usize {
-    blocks.values().map(|places| HEAD + places.len().div_ceil(ROW) * SIDE).sum()
+fn height(blocks: &BTreeMap<Block, Vec<usize>>) -> i32 {
+    blocks.values().map(|places| HEAD + rows(places.len())).sum()
 }
 
-fn one(blocks: &BTreeMap<Block, Vec<usize>>, runs: &[Run], column: &Column) -> Group {
-    let mut group = Group::new().add(text(0, 24, 18, column.kernel.clone()));
+fn rows(squares: usize) -> i32 {
+    squares.div_ceil(ROW) as i32 * SIDE
+}
+
+fn one(
+    sheet: &Sheet<'_>,
+    blocks: &BTreeMap<Block, Vec<usize>>,
+    runs: &[Run],
+    column: &Column,
+    left: i32,
+) -> Result<()> {
+    sheet.words(&Words::new(&column.kernel, (left, 20), 18.0))?;
     let mut top = TOP;
     for ((beside, form), places) in blocks {
         let shown: Vec<(&Run, &Shown)> =
@@ -62,41 +68,39 @@ fn one(blocks: &BTreeMap<Block, Vec<usize>>, runs: &[Run], column: &Column) -> G
             shown.iter().filter(|(_, shown)| shown.failed.is_none() && shown.shared.is_empty()).count();
         let beside = beside.map_or_else(String::new, |beside| format!(" beside {}", beside.name()));
         let head = format!("{form}{beside}: {free} of {} share nothing", shown.len());
-        group = group.add(text(0, top + HEAD - 8, 12, head));
+        sheet.words(&Words::new(&head, (left, top + HEAD / 2), 12.0))?;
         top += HEAD;
         for (number, (run, shown)) in shown.iter().enumerate() {
-            group = group.add(square(run, shown, number % ROW * SIDE, top + number / ROW * SIDE));
+            let x = left + (number % ROW) as i32 * SIDE;
+            square(sheet, run, shown, (x, top + (number / ROW) as i32 * SIDE))?;
         }
-        top += places.len().div_ceil(ROW) * SIDE;
+        top += rows(places.len());
     }
-    group
+    Ok(())
 }
 
-fn text(x: usize, y: usize, size: usize, text: String) -> Text {
-    Text::new(text).set("x", x).set("y", y).set("font-size", size)
-}
-
-fn square(run: &Run, shown: &Shown, x: usize, y: usize) -> Group {
-    let mut title = format!("{} ({})", run.key(), run.call);
+fn square(sheet: &Sheet<'_>, run: &Run, shown: &Shown, at: (i32, i32)) -> Result<()> {
+    let mut tip = format!("{} ({})", run.key(), run.call);
     if let Some(why) = &shown.failed {
-        title.push_str(&format!("\n{why}"));
+        tip.push_str(&format!("\n{why}"));
     } else if !shown.shared.is_empty() {
-        title.push_str(&format!("\n{} lines, {:.2} turns an operation", shown.shared.len(), shown.turns));
+        tip.push_str(&format!("\n{} lines, {:.2} turns an operation", shown.shared.len(), shown.turns));
     }
     for name in shown.shared.keys().take(NAMES) {
-        title.push_str(&format!("\n{name}"));
+        tip.push_str(&format!("\n{name}"));
     }
     let more = shown.shared.len().saturating_sub(NAMES);
     if more > 0 {
-        title.push_str(&format!("\nand {more} more"));
+        tip.push_str(&format!("\nand {more} more"));
     }
     let fill = if shown.failed.is_some() { FAILED } else { colour(shown.shared.len()) };
-    Group::new().add(Title::new(title)).add(field(x, y, fill))
+    field(sheet, at, fill)?;
+    sheet.tip(at, (SIDE - 1, SIDE - 1), tip);
+    Ok(())
 }
 
-fn field(x: usize, y: usize, fill: &str) -> Rectangle {
-    let side = SIDE - 1;
-    Rectangle::new().set("x", x).set("y", y).set("width", side).set("height", side).set("fill", fill)
+fn field(sheet: &Sheet<'_>, at: (i32, i32), fill: &str) -> Result<()> {
+    sheet.rectangle(at, (SIDE - 1, SIDE - 1), fill)
 }
 
 fn colour(lines: usize) -> &'static str {
@@ -104,25 +108,27 @@ fn colour(lines: usize) -> &'static str {
     reached.map_or(FAILED, |(_, colour)| colour)
 }
 
-/// What the colours are.
-fn legend() -> Group {
-    let mut group = Group::new().add(text(0, 10, 11, "lines that CPUs take from each other:".into()));
+/// What the colours are, below each other: the words, and the squares.
+fn legend(sheet: &Sheet<'_>, top: i32) -> Result<()> {
+    sheet.words(&Words::new("lines that CPUs take from each other:", (MARGIN, top), 11.0))?;
     for (at, (from, colour)) in COLOURS.iter().enumerate() {
-        let x = 215 + at * 70;
         let label = match COLOURS.get(at + 1) {
             Some((next, _)) if next - from == 1 => from.to_string(),
             Some((next, _)) => format!("{from} to {}", next - 1),
             None => format!("{from} or more"),
         };
-        group = group.add(field(x, 1, colour)).add(text(x + SIDE + 4, 10, 11, label));
+        let (x, y) = (MARGIN + at as i32 * STEP, top + 16);
+        field(sheet, (x, y), colour)?;
+        sheet.words(&Words::new(&label, (x + SIDE + 4, y + SIDE / 2), 11.0))?;
     }
-    group
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lines::measurer::SharedLine;
+    use crate::plot::layout;
 
     #[test]
     fn each_case_is_a_square_that_says_what_it_shares() {
@@ -134,7 +140,8 @@ mod tests {
         let shares = Shown { shared, turns: 2.5, ..Shown::default() };
         let columns =
             [Column { kernel: "darter".into(), shown: vec![shares, Shown::default()], ..Column::default() }];
-        let picture = draw(&runs, &columns);
+        let picture = draw(&runs, &columns).unwrap();
+        layout::check(&picture).unwrap();
         assert!(
             picture.contains("read one (read)\n1 lines, 2.50 turns an operation\nfile.references"),
             "{picture}"
@@ -145,6 +152,6 @@ mod tests {
 
     #[test]
     fn colours_are_told_apart_by_the_number_of_lines() {
-        assert_eq!([0, 2, 29, 5000].map(colour), ["#8fc79a", "#fbe3a1", "#ec7f4c", "#6f0b2a"]);
+        assert_eq!([0, 2, 29, 5000].map(colour), ["#8FC79A", "#FBE3A1", "#EC7F4C", "#6F0B2A"]);
     }
 }

@@ -8,21 +8,25 @@
 
 mod picture;
 
+pub use picture::draw;
+
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use darter_measure::{LineWindow, Names};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::names::users;
 use super::windows::{Watched, Watcher};
 use super::write;
 use crate::bench::guest::Command;
 use crate::bench::progress_bar;
+use crate::bench::results::Origin;
 use crate::bench::suite::{self, Spec};
 use crate::cli::Lines;
 use crate::exit::usage;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use crate::relay::signals::Signals;
 use crate::symbols;
@@ -51,24 +55,32 @@ const RUNS: usize = 2;
 /// Seconds that one pair may take.
 const LIMIT: u32 = 120;
 
-/// One pair of operations.
-#[derive(Serialize)]
-struct Cell {
-    /// The operation of CPU 0 and of CPU 1.
-    pair: [String; 2],
-    /// Conflict lines, the fewer of the two windows; null: it did not run, or cannot.
-    lines: Option<usize>,
-    /// Their names, each with who writes and who else uses it.
-    names: BTreeMap<String, String>,
-    failed: Option<String>,
+/// What `darter lines --grid` counted: the content of its --json.
+#[derive(Serialize, Deserialize, Clone)]
+pub struct Grids {
+    #[serde(flatten)]
+    pub origin: Origin,
+    pub grids: Vec<Grid>,
 }
 
-#[derive(Serialize)]
-struct Grid {
-    kernel: String,
-    operations: Vec<String>,
+/// One pair of operations.
+#[derive(Serialize, Deserialize, Clone)]
+pub struct Cell {
+    /// The operation of CPU 0 and of CPU 1.
+    pub pair: [String; 2],
+    /// Conflict lines, the fewer of the two windows; null: it did not run, or cannot.
+    pub lines: Option<usize>,
+    /// Their names, each with who writes and who else uses it.
+    pub names: BTreeMap<String, String>,
+    pub failed: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, Clone)]
+pub struct Grid {
+    pub kernel: String,
+    pub operations: Vec<String>,
     /// The lower triangle, row by row.
-    cells: Vec<Cell>,
+    pub cells: Vec<Cell>,
 }
 
 pub fn run(options: &Lines) -> Result<u8> {
@@ -76,7 +88,9 @@ pub fn run(options: &Lines) -> Result<u8> {
     let paths = Tree::find();
     let mut signals = Signals::catch()?;
     let mut grids = Vec::new();
-    for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
+    let kernels: Vec<Kernel> =
+        [Some(options.machine.kernel.clone()), options.vs.clone()].into_iter().flatten().collect();
+    for kernel in &kernels {
         let names = &symbols::names(kernel, &paths)?;
         let watcher =
             Watcher { options: &options.machine, kernel, names, paths: &paths, add: &[], limit: LIMIT };
@@ -84,13 +98,14 @@ pub fn run(options: &Lines) -> Result<u8> {
         grid.print(options.names || specs.len() < 4);
         grids.push(grid);
     }
+    let grids = Grids { origin: Origin::new(&paths, &kernels), grids };
     if let Some(file) = &options.svg {
-        write(file, &picture::draw(&grids))?;
+        write(file, &picture::draw(&grids.grids)?)?;
     }
     if let Some(file) = &options.json {
         write(file, &serde_json::to_string_pretty(&grids)?)?;
     }
-    let failed = grids.iter().flat_map(|grid| &grid.cells).any(|cell| cell.failed.is_some());
+    let failed = grids.grids.iter().flat_map(|grid| &grid.cells).any(|cell| cell.failed.is_some());
     Ok(u8::from(failed))
 }
 
@@ -237,6 +252,7 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::layout;
 
     pub fn grid(operations: &[&str], lines: &[usize]) -> Grid {
         let cells = lines.iter().map(|&lines| Cell {
@@ -281,8 +297,10 @@ mod tests {
 
     #[test]
     fn the_picture_names_the_lines_of_a_cell() {
-        let svg = picture::draw(&[grid(&["tmpfs", "pipe"], &[0, 12, 7])]);
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        let grid = grid(&["tmpfs", "an-operation-with-a-name"], &[0, 12, 70_000]);
+        let svg = picture::draw(&[grid.clone(), grid]).unwrap();
+        layout::check(&svg).unwrap();
+        assert_eq!(layout::read(&svg).titles, 6);
         assert!(svg.contains("x::LIST&lt;u8&gt;.head") && svg.contains("\n12\n"), "{svg}");
     }
 }

@@ -14,25 +14,25 @@ mod picture;
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::report::Figures;
 use crate::bench::table::number;
 use crate::cli::Costs;
 
-pub use picture::draw;
+pub use picture::{charts, draw};
 
 const MOST: u32 = 48;
 /// CPU counts in the text.
 const SHOWN: [u32; 8] = [1, 2, 4, 8, 16, 24, 32, 48];
 
 /// One benchmark on one kernel.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, Clone)]
 pub struct Curve {
     pub bench: String,
     pub kernel: String,
     /// Always "model": nothing here was timed.
-    pub kind: &'static str,
+    pub kind: String,
     /// Nanoseconds of an operation that takes no line.
     pub alone_ns: f64,
     /// CPU counts with the transfers per operation that were counted there, and the hottest line's share.
@@ -85,7 +85,7 @@ fn curve(own: &[&Figures], costs: &Costs) -> Option<Curve> {
     Some(Curve {
         bench: first.bench.clone(),
         kernel: first.kernel.clone(),
-        kind: "model",
+        kind: "model".into(),
         alone_ns,
         counted,
         rates,
@@ -119,7 +119,8 @@ impl Costs {
         self.cost_local + remote * (self.cost_remote - self.cost_local)
     }
 
-    fn text(&self) -> String {
+    /// In words.
+    pub fn text(&self) -> String {
         format!(
             "{} ns a line within a socket of {} cores, {} ns between sockets, {} instructions a cycle at {} GHz",
             self.cost_local, self.cores_per_socket, self.cost_remote, self.ipc, self.ghz
@@ -167,6 +168,7 @@ pub fn text(curves: &[Curve], costs: &Costs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::layout;
 
     fn costs() -> Costs {
         Costs {
@@ -235,7 +237,8 @@ mod tests {
     fn the_text_and_the_picture_say_that_it_is_a_model() {
         let curves = curves(&[figures(2, 1.0, 0.1)], &costs());
         assert!(text(&curves, &costs()).contains("MODEL, not a measurement"));
-        let svg = draw(&curves, &costs());
+        let svg = draw(&curves, &costs()).unwrap();
+        layout::check(&svg).unwrap();
         assert!(svg.starts_with("<svg") && svg.contains("MODEL, not a measurement"), "{svg}");
     }
 }

@@ -57,7 +57,10 @@ fn measured(browser: &Path, folder: &Path, html: &str, width: u32) -> String {
         }
     };
     std::fs::write(&around, outer.into_string()).unwrap();
-    let output = Command::new(browser)
+    // One that hangs fails the test, and does not hold up the others.
+    let output = Command::new("timeout")
+        .arg("120")
+        .arg(browser)
         .args([
             "--headless",
             "--no-sandbox",

@@ -89,7 +89,10 @@ proptest! {
         prop_assert_eq!(kind, expected);
         prop_assert_eq!(catch_unwind(|| entry.in_upper::<Soft>()).is_ok(), present || word == 0);
         let is_table = present && word & Soft::LARGE == 0;
-        prop_assert_eq!(catch_unwind(|| entry.table::<Soft>()).is_ok(), is_table || word == 0);
+        // A release build takes whatever is there for a table.
+        if cfg!(debug_assertions) {
+            prop_assert_eq!(catch_unwind(|| entry.table::<Soft>()).is_ok(), is_table || word == 0);
+        }
     }
 }
 
@@ -101,6 +104,7 @@ fn absent_is_zero_everywhere() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "an assertion of debug builds")]
 fn a_walk_refuses_to_take_a_large_page_for_a_table() {
     let large = Entry(Soft::table(PhysAddr(0x20_0000), true).0 | Soft::LARGE);
     assert!(catch_unwind(|| large.table::<Soft>()).is_err());

@@ -5,10 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::Source;
 use super::entry::{Make, MakeOf, Setting};
 use super::manner::Manner;
 use super::task::who::Who;
-use super::{Source, process as files, status};
+use super::task::{process as files, status};
 use crate::errno::{EACCES, EPERM, ESRCH, Result};
 use crate::fs::caller;
 use crate::fs::vfs::locks::{Cursor, tell_locks};

@@ -9,36 +9,17 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod content;
-mod contention;
-mod cpus;
-mod descriptors;
+mod darter;
 mod entry;
-mod general;
-mod groups;
-mod ipc;
-mod kmsg;
 mod knobs;
-mod latency;
-mod lockstat;
 mod manner;
-mod maps;
-mod memory;
 mod names;
 mod nodes;
-mod numbers;
-mod process;
-mod samples;
 mod sched;
-mod settings;
 mod space;
-#[cfg(feature = "lockdep")]
-mod stack;
-mod status;
 mod system;
 mod task;
 mod text;
-mod tlb;
-mod users;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,15 +1,14 @@
 //! The names of /proc: those of its root, and those of each process.
 #![forbid(unsafe_code)]
 
+use super::darter::{contention, cpus, groups, latency, lockstat, samples, users};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
+use super::knobs::kernel;
 use super::manner::Manner;
-use super::space::{Row, numa, smaps};
-use super::system::{devices, memory};
-use super::task::{self, login};
-use super::{
-    contention, cpus, general, groups, ipc, latency, lockstat, maps, process as files, samples, sched,
-    settings, status, users,
-};
+use super::sched;
+use super::space::{Row, maps, numa, smaps};
+use super::system::{devices, general, ipc, memory};
+use super::task::{self, login, process as files, status};
 
 const fn text(name: &'static str, make: Make) -> Entry {
     Entry { name, what: What::Text(make) }
@@ -45,7 +44,7 @@ pub static ROOT: &[Entry] = &[
     text("softirqs", general::softirqs),
     text("stat", general::stat),
     text("swaps", general::swaps),
-    Entry { name: "sys", what: What::Dir(settings::SYS) },
+    Entry { name: "sys", what: What::Dir(kernel::SYS) },
     Entry { name: "sysvipc", what: What::Dir(ipc::FILES) },
     Entry { name: "thread-self", what: What::Link(general::link_thread_self) },
     Entry { name: "tty", what: What::Dir(TTY) },
@@ -68,8 +67,8 @@ static DARTER: &[Entry] = &[
     Entry { name: "samples", what: What::Hidden(&samples::SAMPLES) },
     text("sched", sched::queues),
     #[cfg(feature = "lockdep")]
-    text("stack", super::stack::text),
-    text("tlb", super::tlb::text),
+    text("stack", super::darter::stack::text),
+    text("tlb", super::darter::tlb::text),
     text("users", users::users),
 ];
 

@@ -7,14 +7,15 @@ use alloc::vec::Vec;
 
 use sync::try_box;
 
+use super::TextFile;
 use super::content::{OfLocks, OfMachine, OfProcess, OfSetting};
-use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
 use super::names::{PROCESS, ROOT, from_letter};
-use super::space::{Row, Rows, map_files, pagemap};
-use super::task::login;
+use super::space::{Row, Rows, map_files, memory, pagemap};
+use super::system::kmsg;
+use super::task::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
 use super::task::who::{Who, check_access, number_of};
-use super::{TextFile, kmsg, memory, numbers, process as files};
+use super::task::{login, numbers, process as files};
 use crate::bytes;
 use crate::errno::{EACCES, EBADF, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::Shown;

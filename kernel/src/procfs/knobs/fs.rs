@@ -14,7 +14,7 @@ use crate::fs::vfs::cache;
 use crate::fs::vfs::notify::signals;
 use crate::process::access;
 use crate::procfs::entry::{Entry, Setting, What};
-use crate::procfs::settings::{
+use crate::procfs::knobs::kernel::{
     integer, line, positive, set_at_least, setting, shown, signed_line, unsigned, within,
 };
 

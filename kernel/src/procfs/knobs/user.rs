@@ -3,7 +3,7 @@
 
 use crate::account::limits;
 use crate::procfs::entry::{Entry, Setting};
-use crate::procfs::settings::{line, set_at_least, setting, shown};
+use crate::procfs::knobs::kernel::{line, set_at_least, setting, shown};
 
 pub static USER: &[Entry] = &[
     shown!("max_cgroup_namespaces", 0),

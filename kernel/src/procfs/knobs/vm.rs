@@ -9,7 +9,7 @@ use crate::fs::vfs::cache::shrink;
 use crate::memory::commit;
 use crate::process::{self, exec};
 use crate::procfs::entry::{Entry, Setting, What};
-use crate::procfs::settings::{integer, line, setting, shown, unsigned};
+use crate::procfs::knobs::kernel::{integer, line, setting, shown, unsigned};
 use crate::sched;
 
 pub static VM: &[Entry] = &[

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod map_files;
+pub mod maps;
+pub mod memory;
 pub mod numa;
 pub mod pagemap;
 pub mod smaps;

@@ -17,7 +17,7 @@ use crate::arch::USER_END;
 use crate::errno::{ENOMEM, Result};
 use crate::memory::Space;
 use crate::process::{Process, Thread};
-use crate::procfs::maps;
+use crate::procfs::space::maps;
 use crate::procfs::text::Text;
 
 const PAGE_KIB: u64 = 4;

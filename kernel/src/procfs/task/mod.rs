@@ -1,7 +1,12 @@
-//! What of /proc/PID is told of a process or thread beside its memory and its state: what it reads and writes, its children, its timers, its personality.
+//! What of /proc/PID is told of a process or thread, beside its memory (`space`): its state, its descriptors, who it is; and here what it reads and writes, its
+//! children, its timers, its personality.
 #![forbid(unsafe_code)]
 
+pub mod descriptors;
 pub mod login;
+pub mod numbers;
+pub mod process;
+pub mod status;
 pub mod who;
 
 use alloc::sync::Arc;
@@ -11,10 +16,10 @@ use core::fmt::Write;
 use sync::heap::Text;
 
 use self::who::check_access;
-use super::process::for_each_mount;
 use crate::errno::{ENOMEM, EPERM, Result};
 use crate::process::io::Counts;
 use crate::process::{Process, Standing, Thread, children_of};
+use crate::procfs::task::process::for_each_mount;
 use crate::sched::give_way;
 
 macro_rules! put {
@@ -126,9 +131,9 @@ const SIGEV_THREAD_ID: i32 = 4;
 pub fn mountstats(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     for_each_mount(thread, |mount, point| {
         put!(out, "device ");
-        super::process::escaped(&mount.source, out)?;
+        crate::procfs::task::process::escaped(&mount.source, out)?;
         put!(out, " mounted on ");
-        super::process::escaped(point, out)?;
+        crate::procfs::task::process::escaped(point, out)?;
         put!(out, " with fstype {}\n", mount.superblock.kind.name);
         Ok(())
     })

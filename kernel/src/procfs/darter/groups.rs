@@ -12,12 +12,12 @@ use core::fmt::Write;
 use sync::TryVec;
 use sync::heap::Text;
 
-use super::entry::Setting;
 use crate::errno::{EINVAL, ENOMEM, EPERM, ESRCH, Result};
 use crate::fs::caller;
 use crate::process::capabilities::Capability;
 use crate::process::session::Session;
 use crate::process::{Pid, Process, find_process, walk_processes};
+use crate::procfs::entry::Setting;
 use crate::sched::group::Quota;
 
 macro_rules! put {

@@ -8,10 +8,6 @@ use core::fmt::Write;
 use linux_raw_sys::general::{RLIMIT_RSS, RLIMIT_SIGPENDING, SIGCHLD};
 use sync::TryVec;
 
-use super::entry::MakeOf;
-use super::process::comm;
-use super::task;
-use super::text::Text;
 use crate::account;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
@@ -20,6 +16,10 @@ use crate::process::capabilities::Sets;
 use crate::process::credentials::Ids;
 use crate::process::wait::UsageSum;
 use crate::process::{Credentials, Process, Thread};
+use crate::procfs::entry::MakeOf;
+use crate::procfs::task;
+use crate::procfs::task::process::comm;
+use crate::procfs::text::Text;
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(sync::heap::Text($out), $($arg)*).map_err(|_| ENOMEM)? };

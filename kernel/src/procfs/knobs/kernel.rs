@@ -9,8 +9,6 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use sync::TryVec;
 use sync::heap::Text;
 
-use super::entry::{Entry, Setting, What};
-use super::{ipc, knobs};
 use crate::account::limits;
 use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::caller::Capability;
@@ -19,6 +17,9 @@ use crate::fs::tty::pty;
 use crate::log;
 use crate::net::options;
 use crate::process::{dump, exec, seccomp, utsname};
+use crate::procfs::entry::{Entry, Setting, What};
+use crate::procfs::knobs;
+use crate::procfs::system::ipc;
 use crate::sched::{deadline, group, last_born, realtime_settings};
 
 pub const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
@@ -36,10 +37,10 @@ pub static SYS: &[Entry] = &[
 /// What the kernel alone says, and nobody writes.
 macro_rules! shown {
     ($name:literal, $value:expr) => {
-        $crate::procfs::settings::setting(
+        $crate::procfs::knobs::kernel::setting(
             $name,
             &$crate::procfs::entry::Setting {
-                read: |out| $crate::procfs::settings::line(out, $value),
+                read: |out| $crate::procfs::knobs::kernel::line(out, $value),
                 write: None,
             },
         )
@@ -50,11 +51,11 @@ pub(in crate::procfs) use shown;
 /// A limit that is a number in `$range`.
 macro_rules! within {
     ($name:literal, $setting:path, $range:expr) => {
-        $crate::procfs::settings::setting(
+        $crate::procfs::knobs::kernel::setting(
             $name,
             &$crate::procfs::entry::Setting {
-                read: |out| $crate::procfs::settings::line(out, $setting.get()),
-                write: Some(|data| $crate::procfs::settings::set_within(&$setting, data, $range)),
+                read: |out| $crate::procfs::knobs::kernel::line(out, $setting.get()),
+                write: Some(|data| $crate::procfs::knobs::kernel::set_within(&$setting, data, $range)),
             },
         )
     };

@@ -15,9 +15,9 @@ use core::fmt::Write;
 use sync::heap::{Text, TryVec};
 use sync::{Count, CpuId, per_cpu};
 
-use super::entry::Setting;
 use crate::errno::{EINTR, EINVAL, ENOMEM, Result};
 use crate::process::find_thread;
+use crate::procfs::entry::Setting;
 use crate::sched;
 use crate::trace::sample::{self, FASTEST, Sample};
 

@@ -18,10 +18,10 @@ use sync::heap::Text;
 use sync::lock::contention;
 use sync::lock::stats::{Sums, for_each_class};
 
-use super::cpus::ns_of;
-use super::entry::Setting;
 use crate::arch;
 use crate::errno::{EINTR, EINVAL, ENOMEM, Result};
+use crate::procfs::darter::cpus::ns_of;
+use crate::procfs::entry::Setting;
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };

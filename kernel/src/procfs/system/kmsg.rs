@@ -6,12 +6,12 @@ use core::any::Any;
 
 use sync::try_box;
 
-use super::manner::Manner;
 use crate::errno::{EAGAIN, EIO, Result};
 use crate::fs::devfs::kmsg::{self, reader};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, Poller};
 use crate::fs::file::{File, FileOps, Mapping, Order};
+use crate::procfs::manner::Manner;
 
 struct Log;
 

@@ -7,23 +7,23 @@ use core::fmt::Write;
 
 use sync::heap::Text;
 
-use super::Source;
-use super::manner::Manner;
-use super::nodes::NUMBERS;
-use super::task::who::{PER_NAME, Who, number_of};
 use crate::errno::{ENOENT, ENOMEM, Result};
 use crate::fs::Shown;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::operations::DirEntry;
 use crate::process::Thread;
+use crate::procfs::Source;
+use crate::procfs::manner::Manner;
+use crate::procfs::nodes::NUMBERS;
+use crate::procfs::task::who::{PER_NAME, Who, number_of};
 
 /// A number as text, on the stack.
-pub(super) struct Decimal([u8; 10], usize);
+pub(in crate::procfs) struct Decimal([u8; 10], usize);
 
 impl Decimal {
     #[expect(clippy::arithmetic_side_effects, reason = "ten digits hold every number")]
-    pub(super) fn new(mut n: u32) -> Self {
+    pub(in crate::procfs) fn new(mut n: u32) -> Self {
         let mut text = Decimal([0; 10], 10);
         loop {
             text.1 -= 1;
@@ -37,7 +37,7 @@ impl Decimal {
         }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(in crate::procfs) fn bytes(&self) -> &[u8] {
         self.0.get(self.1..).unwrap_or(&[])
     }
 }
@@ -48,17 +48,17 @@ fn inode_from(who: Who, name: u64, fd: i32) -> u64 {
     number_of(who.pid, who.tid, name).wrapping_add(place)
 }
 
-pub(super) fn inode_of_fd(who: Who, fd: i32) -> u64 {
+pub(in crate::procfs) fn inode_of_fd(who: Who, fd: i32) -> u64 {
     inode_from(who, 64, fd)
 }
 
-pub(super) fn inode_of_info(who: Who, fd: i32) -> u64 {
+pub(in crate::procfs) fn inode_of_info(who: Who, fd: i32) -> u64 {
     inode_from(who, 1 << 22, fd)
 }
 
 /// `infos`: as files of text, not as links.
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of descriptors are small")]
-pub(super) fn list_descriptors(
+pub(in crate::procfs) fn list_descriptors(
     files: Shown<'_>,
     who: Who,
     infos: bool,
@@ -82,12 +82,12 @@ pub(super) fn list_descriptors(
 }
 
 /// The open file that a thread's descriptor refers to.
-pub(super) fn file_of(thread: &Thread, fd: i32) -> Result<Arc<File>> {
+pub(in crate::procfs) fn file_of(thread: &Thread, fd: i32) -> Result<Arc<File>> {
     thread.with_files(|files| files.get(fd)).ok_or(ENOENT)?.map_err(|_| ENOENT)
 }
 
 /// A file of `fdinfo`.
-pub(super) struct InfoOf {
+pub(in crate::procfs) struct InfoOf {
     pub who: Who,
     pub fd: i32,
 }

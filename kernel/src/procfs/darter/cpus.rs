@@ -37,7 +37,7 @@ macro_rules! put {
 }
 
 /// Nanoseconds of so many cycles.
-pub(super) fn ns_of(cycles: u64) -> u64 {
+pub(in crate::procfs) fn ns_of(cycles: u64) -> u64 {
     let per_ns = u128::from(arch::time::clock().cycles_per_ns);
     (u128::from(cycles) << 32).checked_div(per_ns).and_then(|ns| ns.try_into().ok()).unwrap_or(u64::MAX)
 }

@@ -9,10 +9,10 @@ use sync::TryVec;
 use sync::heap::Text;
 use vm::{MappingInfo, Object, Prot};
 
-use super::space::Seen;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::file::mapped;
 use crate::fs::vfs::device_number;
+use crate::procfs::space::Seen;
 
 /// Column at which names begin.
 const NAMES: usize = 73;

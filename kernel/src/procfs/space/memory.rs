@@ -7,11 +7,11 @@ use core::any::Any;
 
 use sync::try_box;
 
-use super::task::who::Who;
 use crate::errno::{EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, FileOps, Order};
 use crate::process::foreign::Opened;
+use crate::procfs::task::who::Who;
 
 struct Memory(Opened);
 

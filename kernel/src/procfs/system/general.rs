@@ -316,7 +316,7 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
         split += counts.split.get();
     }
     put!(out, "thp_fault_alloc {made}\nthp_fault_fallback {lacked}\nthp_split_pmd {split}\n");
-    super::tlb::vmstat(out)
+    crate::procfs::darter::tlb::vmstat(out)
 }
 
 /// The caches of small objects. Every CPU has slabs of its own: the last column but one counts those of all.

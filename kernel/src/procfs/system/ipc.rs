@@ -6,13 +6,13 @@ use core::fmt::Write;
 
 use sync::heap::Text;
 
-use super::entry::{Entry, Setting, What};
-use super::settings::{integer, line, positive, words};
 use crate::account::limits::Setting as Limit;
 use crate::errno::{EINVAL, ENOMEM, ERANGE, Result};
 use crate::ipc::limits;
 use crate::ipc::{msg, sem, shm};
 use crate::process;
+use crate::procfs::entry::{Entry, Setting, What};
+use crate::procfs::knobs::kernel::{integer, line, positive, words};
 use vm::addr::PAGE_SIZE;
 
 pub static FILES: &[Entry] = &[

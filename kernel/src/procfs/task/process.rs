@@ -9,8 +9,6 @@ use sync::TryVec;
 use sync::heap::Text;
 use vm::addr::VirtAddr;
 
-use super::entry::MakeOf;
-use super::task::login;
 use crate::errno::{EINVAL, ENOENT, ENOMEM, EPERM, ERANGE, Result};
 use crate::fs::anon::namespace::Kept;
 use crate::fs::caller::{self, Capability};
@@ -21,6 +19,8 @@ use crate::fs::vfs::mount::{
 };
 use crate::fs::vfs::superblock::SHOWN;
 use crate::process::{Process, Thread, badness};
+use crate::procfs::entry::MakeOf;
+use crate::procfs::task::login;
 use crate::sched::schedule_if_needed;
 
 macro_rules! put {
@@ -79,10 +79,10 @@ pub fn write(file: MakeOf, process: &Arc<Process>, thread: &Arc<Thread>, data: &
     if core::ptr::fn_addr_eq(file, oom_score_adj as MakeOf) {
         return process.adjustment.set(signed(data)?, privileged);
     }
-    if core::ptr::fn_addr_eq(file, super::sched::autogroup as MakeOf) {
-        return super::sched::set_autogroup(process, signed(data)?);
+    if core::ptr::fn_addr_eq(file, crate::procfs::sched::autogroup as MakeOf) {
+        return crate::procfs::sched::set_autogroup(process, signed(data)?);
     }
-    if core::ptr::fn_addr_eq(file, super::sched::sched as MakeOf) {
+    if core::ptr::fn_addr_eq(file, crate::procfs::sched::sched as MakeOf) {
         // Linux sets back what it counts while sched_schedstats is set; nothing of that is counted here.
         return Ok(());
     }

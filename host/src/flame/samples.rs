@@ -1,4 +1,4 @@
-//! What /proc/darter/samples says (kernel/src/procfs/samples.rs has the format), and the mappings of the threads in it.
+//! What /proc/darter/samples says (kernel/src/procfs/darter/samples.rs has the format), and the mappings of the threads in it.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};

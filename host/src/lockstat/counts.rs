@@ -1,4 +1,4 @@
-//! What /proc/darter/contention says (kernel/src/procfs/contention.rs has the format), and what was counted between two looks at it.
+//! What /proc/darter/contention says (kernel/src/procfs/darter/contention.rs has the format), and what was counted between two looks at it.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

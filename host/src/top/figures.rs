@@ -1,4 +1,4 @@
-//! What /proc/darter/cpus says (kernel/src/procfs/cpus.rs has the format), and what each CPU did between two looks at it.
+//! What /proc/darter/cpus says (kernel/src/procfs/darter/cpus.rs has the format), and what each CPU did between two looks at it.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

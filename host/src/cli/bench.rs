@@ -81,7 +81,7 @@ pub struct Bench {
         help_heading = "Report"
     )]
     pub flames: Vec<PathBuf>,
-    /// Before and after: what an earlier run wrote with --json, or the kernel of a revision, which is built and takes turns with the other
+    /// Before and after: what an earlier run wrote with --json, or the kernel of a revision, which is built, or `vm_token`, this kernel with that switch: it takes turns with the other
     #[arg(long, value_name = "FILE.json|REV", help_heading = "Report")]
     pub compare: Option<String>,
     /// With --compare: status 1 where a median is worse by more (default: 15 for rates, which move with what else the host does; 1 for

@@ -64,7 +64,7 @@ pub fn run(options: &Lines) -> Result<u8> {
                 if verdict.is_ok() { "right" } else { "WRONG" }
             );
         }
-        if options.machine.kernel == Kernel::Darter {
+        if options.machine.kernel.is_darter() {
             let named = super::names::conflicts(&names, window);
             for name in KERNEL {
                 let found = named.iter().find(|(found, _)| found.starts_with(name));

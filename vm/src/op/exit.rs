@@ -10,6 +10,7 @@ use crate::node::flush::Flushed;
 use crate::node::{Detached, Ending, Retired};
 use crate::order::{self, Order};
 use crate::space::Space;
+use crate::token;
 use alloc::sync::Arc;
 use sync::machine::{give_way, should_give_way};
 use sync::rcu;
@@ -37,6 +38,7 @@ impl<M: Machine> Space<M> {
         if core::mem::replace(&mut self.exited, true) {
             return 0;
         }
+        let _token = if sleeps { token::hold() } else { None };
         let proof = Flushed::by_leaving::<M>(&mut self.tlb);
         let pages = strip::<M>(self.root.end(), proof, &mut order::begin(), sleeps);
         self.attached.end(sleeps);

@@ -14,7 +14,6 @@ use darter_measure::{Class, Error, LineWindow, parse_lines};
 
 use super::windows::{machine, read};
 use crate::cli::Lines;
-use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use crate::root::Addition;
 use crate::run::capture;

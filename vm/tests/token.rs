@@ -13,8 +13,11 @@ use vm::*;
 
 const LEN: usize = 64 << 10;
 
-/// Each way into the VM system that has to wait.
-const WAYS: [(&str, fn(&Arc<Space<Soft>>, usize)); 6] = [
+/// A way into the VM system, by a space and where something is mapped in it.
+type Way = fn(&Arc<Space<Soft>>, usize);
+
+/// Each that has to wait.
+const WAYS: [(&str, Way); 6] = [
     ("a fault", |s, a| write(s, a + 4096, 1).unwrap()),
     ("map", |s, _| assert!(s.map(&anon(LEN)).is_ok())),
     ("protect", |s, a| s.protect(VirtAddr(a), LEN, Prot::READ).unwrap()),

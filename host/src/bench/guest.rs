@@ -32,7 +32,7 @@ pub enum Event {
 pub struct Command {
     /// The line for the shell.
     pub line: String,
-    /// Linux: transparent huge pages for this one.
+    /// Transparent huge pages for this one; none for the others.
     pub huge_pages: bool,
 }
 

@@ -39,7 +39,7 @@ impl Before {
         match commit {
             Ok(commit) => Ok(Before::Commit(commit)),
             Err(_) => Err(usage(format!(
-                "--compare {text}: there is no such file, and no such revision in {} (the kernel has one way for everything: no part of it can be named to be turned off)",
+                "--compare {text}: there is no such file, and no such revision in {}",
                 paths.root().display()
             ))),
         }

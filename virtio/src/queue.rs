@@ -114,6 +114,8 @@ pub struct Queue<M, T> {
     /// Free-running: chains put in, chains taken out.
     available: u16,
     used: u16,
+    /// Chains ever put in.
+    asked: u64,
     is_broken: bool,
 }
 
@@ -138,6 +140,7 @@ impl<M: QueueMemory, T> Queue<M, T> {
             in_flight: 0,
             available: 0,
             used: 0,
+            asked: 0,
             is_broken: false,
         })
     }
@@ -157,6 +160,11 @@ impl<M: QueueMemory, T> Queue<M, T> {
     /// Requests that have not come out.
     pub fn in_flight(&self) -> u16 {
         self.in_flight
+    }
+
+    /// Requests that were ever put in.
+    pub fn asked(&self) -> u64 {
+        self.asked
     }
 
     /// Where in a ring a free-running index stands.
@@ -207,6 +215,7 @@ impl<M: QueueMemory, T> Queue<M, T> {
         self.first_free = at;
         self.free = self.free.saturating_sub(count);
         self.in_flight = self.in_flight.saturating_add(1);
+        self.asked = self.asked.wrapping_add(1);
         self.publish(head);
         Ok(self.wants_notification())
     }

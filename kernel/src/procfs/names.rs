@@ -70,6 +70,7 @@ static DARTER: &[Entry] = &[
     text("stack", super::darter::stack::text),
     text("tlb", super::darter::tlb::text),
     text("users", users::users),
+    text("virtio", super::darter::virtio::queues),
 ];
 
 /// /proc/PID/net. There is one network for all.

@@ -64,10 +64,10 @@ const _: () = assert!(machine::MAX_CPUS <= 1 << CPU_BITS);
 const KICK_MS: u64 = 10;
 /// Milliseconds after which a period is called late.
 const LATE_MS: u64 = 1000;
-/// Callbacks that a CPU gathers before it ends a period for them: some fifteen forks with their exits. What they free at
-/// once fits the magazines of frames and slabs. For each [`MORE_CPUS`] CPUs as many more: the more there are, the fewer are in
+/// Callbacks that a CPU gathers before it ends a period for them: some thirty forks with their exits, or fifty execs. What they
+/// free at once fits the magazines of frames and what a CPU keeps of free slabs. For each [`MORE_CPUS`] CPUs as many more: the more there are, the fewer are in
 /// step and served by one period, each of which moves lines of all.
-const ENOUGH: u64 = 256;
+const ENOUGH: u64 = 512;
 const MORE_CPUS: u32 = 32;
 /// Callbacks between two tries to end one period.
 const AGAIN: u64 = 32;

@@ -57,6 +57,16 @@ new
 /etc/darter-was-here 0"
 expect 'this machine afterwards' "$(listing; ls -d /etc/darter-was-here /darter-was-here 2>/dev/null)" "$before"
 
+# What was read once is asked for no more: names, those that are missing, attributes, links, contents.
+mkdir -p "$work/many"
+for n in $(seq 20); do mkdir "$work/many/$n" && (cd "$work/many/$n" && seq 40 | split -l 1 - file && ln -s fileaa link); done
+live -- sh -c 'look() { find "$0" -type f -exec cat {} + && ls -lR "$0" && cat "$0/missing" "$0/1/link"; }
+    asked() { while read -r _ driver _ _ requests; do case $driver in 9p*) sum=$((sum + requests));; esac; done </proc/darter/virtio; echo "$sum"; }
+    look >/run/first 2>&1; before=$(asked); look >/run/second 2>&1; after=$(asked)
+    wc -l </run/first; cmp /run/first /run/second && echo "$((after - before)) requests"; [ "$before" -gt 800 ] || echo "only $before were counted"' "$work/many"
+case $DARTER_KERNEL in linux) ;; *) expect 'what is asked for again' "$out" '1704
+0 requests' ;; esac
+
 # Who, where, and with which environment.
 cat >"$work/who" <<'SH'
 id -u; id -g; id -G; pwd; umask; touch "made-$$"; stat -c '%u %g %a' "made-$$"; rm "made-$$"

@@ -9,6 +9,7 @@ use sync::{TryVec, try_box};
 use vm::OnceBox;
 
 use super::Device;
+use super::line::Line;
 
 /// Where a device lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +40,11 @@ impl Member {
     /// What Linux calls the driver, if one has it.
     pub fn driver(&self) -> Option<&'static str> {
         self.device.map(|device| device.driver)
+    }
+
+    /// Of each queue, in order: requests that the device has not done yet, and those that it was ever given.
+    pub fn queues(&self) -> impl Iterator<Item = (u16, u64)> {
+        self.device.into_iter().flat_map(|device| device.lines.iter().map(Line::counts))
     }
 
     /// The features that were taken.

@@ -81,6 +81,12 @@ impl Line {
         self.queue.lock().in_flight()
     }
 
+    /// Requests that the device has not done yet, and those that it was ever given.
+    pub fn counts(&self) -> (u16, u64) {
+        let queue = self.queue.lock();
+        (queue.in_flight(), queue.asked())
+    }
+
     /// See [`Device::ask`].
     pub fn ask(
         &self,

@@ -1,7 +1,8 @@
 //! Extended attributes of a server's files: those of users, `trusted.` and `security.` (capabilities of programs). Access control lists the
 //! server applies itself, as on Linux without the mount's option for them.
 //!
-//! What was said is kept as long as attributes are believed, and no longer than the file's change time is the same: short values of a few names, and that there are none.
+//! What was said is kept as long as attributes are believed, and no longer than the file's change time is the same: short values of a few names, and
+//! that there are none, or cannot be.
 //!
 //! Lock order: what is kept is innermost; nothing is freed under it.
 #![forbid(unsafe_code)]
@@ -38,8 +39,8 @@ struct Answers {
     /// Until when they are believed, ns since boot, and the change time of the file then.
     until: u64,
     changed: i64,
-    /// The name is empty for the list. None: there is none of that name.
-    all: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The name is empty for the list. An error: ENODATA, EOPNOTSUPP.
+    all: Vec<(Vec<u8>, Result<Vec<u8>>)>,
 }
 
 impl Asked {
@@ -55,8 +56,8 @@ impl Asked {
         }
         let (_, value) = answers.all.iter().find(|(known, _)| known == name)?;
         Some(match value {
-            Some(value) => out.try_extend_from_slice(value).map_err(Into::into),
-            None => Err(ENODATA),
+            Ok(value) => out.try_extend_from_slice(value).map_err(Into::into),
+            Err(error) => Err(*error),
         })
     }
 
@@ -70,14 +71,14 @@ impl Asked {
     }
 
     /// Keeps an answer until then. Without memory it is asked for again.
-    fn put(&self, name: &[u8], value: Option<&[u8]>, until: u64, changed: i64) {
+    fn put(&self, name: &[u8], value: Result<&[u8]>, until: u64, changed: i64) {
         let value = match value {
-            Some(value) if value.len() > SHORT => return,
-            Some(value) => match Vec::try_from_slice(value) {
-                Ok(value) => Some(value),
+            Ok(value) if value.len() > SHORT => return,
+            Ok(value) => match Vec::try_from_slice(value) {
+                Ok(value) => Ok(value),
                 Err(_) => return,
             },
-            None => None,
+            Err(error) => Err(error),
         };
         let Ok(name) = Vec::try_from_slice(name) else { return };
         let mut new = Vec::new();
@@ -118,10 +119,10 @@ fn ask(node: &Node, inode: &Inode, name: &[u8], out: &mut Vec<u8>) -> Result {
     }
     let start = out.len();
     match read(node, name, out) {
-        Ok(()) => node.xattrs.put(name, out.get(start..), until, changed),
-        Err(ENODATA) => {
-            node.xattrs.put(name, None, until, changed);
-            return Err(ENODATA);
+        Ok(()) => node.xattrs.put(name, Ok(out.get(start..).unwrap_or(&[])), until, changed),
+        Err(error @ (ENODATA | EOPNOTSUPP)) => {
+            node.xattrs.put(name, Err(error), until, changed);
+            return Err(error);
         }
         Err(error) => {
             out.truncate(start);

@@ -11,3 +11,4 @@ pub mod samples;
 pub mod stack;
 pub mod tlb;
 pub mod users;
+pub mod virtio;

@@ -289,6 +289,31 @@ fn extended_attributes_are_read_and_kept_for_a_while() {
 }
 
 #[test]
+fn a_server_that_has_no_attributes_is_asked_once() {
+    in_process(|| {
+        let fake = Fake::new();
+        fake.lock().lie = Some(Box::new(|kind, said| {
+            if kind == Ask::XattrWalk as u8 {
+                // Rlerror.
+                said.truncate(7);
+                said[4] = 7;
+                said.extend((EOPNOTSUPP.0 as u32).to_le_bytes());
+                let size = (said.len() as u32).to_le_bytes();
+                said[..4].copy_from_slice(&size);
+            }
+        }));
+        let superblock = mount(&fake).unwrap();
+        let file = look(&root(&superblock), b"file").unwrap();
+        let get = || file.ops.get_xattr(&file, b"security.selinux", &mut Vec::new());
+        assert_eq!(asked(&fake, get), (Err(EOPNOTSUPP), vec![Ask::XattrWalk]));
+        assert_eq!(asked(&fake, get), (Err(EOPNOTSUPP), vec![]));
+        let list = || file.ops.list_xattr(&file, true, &mut Vec::new());
+        assert_eq!(asked(&fake, list), (Err(EOPNOTSUPP), vec![Ask::XattrWalk]));
+        assert_eq!(asked(&fake, list), (Err(EOPNOTSUPP), vec![]));
+    });
+}
+
+#[test]
 fn a_list_or_a_value_that_cannot_be_is_an_error() {
     in_process(|| {
         for (names, error) in [(&b"\0"[..], EIO), (b"user.a\0\0", EIO), (b"user.a", EIO)] {

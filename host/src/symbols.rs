@@ -33,7 +33,7 @@ fn content(kernel: &Kernel, paths: &Tree) -> Result<Vec<u8>> {
     let image = kernel.image(paths)?;
     match kernel {
         Kernel::Linux => linux(kernel, &image),
-        Kernel::Darter | Kernel::File(_) => {
+        Kernel::Darter | Kernel::Switched(_) | Kernel::File(_) => {
             std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))
         }
     }

@@ -53,6 +53,7 @@ static RELIEF: process::Relief = process::Relief(device::virtio::balloon::reliev
 fn finish_boot(_: usize) {
     syscall::trace::configure(arch::command_line());
     sysfs::configure(arch::command_line());
+    vm::token::configure(arch::command_line());
     #[cfg(feature = "lockdep")]
     crate::lock_order::plant_inversion(arch::command_line());
     #[cfg(debug_assertions)]

@@ -33,6 +33,7 @@ pub mod slab;
 mod small;
 mod space;
 pub mod tlb;
+pub mod token;
 
 use sync::atomic;
 

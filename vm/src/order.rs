@@ -42,8 +42,10 @@ use sync::lock::order;
 sync::lock_order! {
     // Sleeping locks. All of them come before all spinning locks, the kernel's as well: nobody sleeps under a spinning lock.
 
+    /// The lock around the VM system, where it is switched on (token.rs).
+    level Token = 194;
     /// The number of a space's mappings, where it is near the limit and counted: held by each change.
-    level Exact = 195;
+    level Exact;
     /// Pages of a space on their way: held by a mremap that moves (a CPU's lock), and by fork (the common one, then each CPU's in turn), in spaces with
     /// several threads.
     level Moving;

@@ -120,6 +120,7 @@ pub fn version(paths: &Tree, kernel: &Kernel) -> String {
         Kernel::Darter => {
             git_commit(paths).map_or_else(|| "darter".into(), |commit| format!("darter {commit}"))
         }
+        Kernel::Switched(word) => format!("{}, {word}", version(paths, &Kernel::Darter)),
         Kernel::File(path) => path.display().to_string(),
     }
 }

@@ -81,8 +81,9 @@ pub struct Bench {
         help_heading = "Report"
     )]
     pub flames: Vec<PathBuf>,
-    /// Before and after: what an earlier run wrote with --json, or the kernel of a revision, which is built and takes turns with the other
-    #[arg(long, value_name = "FILE.json|REV", help_heading = "Report")]
+    /// Before and after: what an earlier run wrote with --json; the kernel of a revision, which is built and takes turns with the other;
+    /// or `vm_token`, this kernel with one lock around its VM system
+    #[arg(long, value_name = "FILE.json|REV|vm_token", help_heading = "Report")]
     pub compare: Option<String>,
     /// With --compare: status 1 where a median is worse by more (default: 15 for rates, which move with what else the host does; 1 for
     /// instructions, which are counted exactly)

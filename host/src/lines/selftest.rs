@@ -14,7 +14,6 @@ use darter_measure::{Class, Error, LineWindow, parse_lines};
 
 use super::windows::{machine, read};
 use crate::cli::Lines;
-use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use crate::root::Addition;
 use crate::run::capture;
@@ -64,7 +63,7 @@ pub fn run(options: &Lines) -> Result<u8> {
                 if verdict.is_ok() { "right" } else { "WRONG" }
             );
         }
-        if options.machine.kernel == Kernel::Darter {
+        if options.machine.kernel.is_darter() {
             let named = super::names::conflicts(&names, window);
             for name in KERNEL {
                 let found = named.iter().find(|(found, _)| found.starts_with(name));

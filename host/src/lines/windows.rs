@@ -56,7 +56,7 @@ impl Watcher<'_> {
         let machine = machine(options, cpus, paths, &out, &names.plugin_options(cpus))?;
         let mut words = append(kernel, &options.append);
         words.push(symbols::COUNTED_APPEND.into());
-        let settle = if *kernel == Kernel::Darter { SETTLE_DARTER } else { SETTLE };
+        let settle = if kernel.is_darter() { SETTLE_DARTER } else { SETTLE };
         let boot = Boot { paths, kernel, machine, add, append: words, settle, limit, undisturbed: true };
         let ran = boot.run(signals, commands, begun)?;
         let (windows, unread) = match read(&out) {

@@ -21,16 +21,24 @@ pub enum Kernel {
     Darter,
     Linux,
     File(PathBuf),
+    /// This tree's, with a word more on its command line: a switch.
+    Switched(String),
 }
 
+/// What `Switched` is called, before its word.
+const SWITCHED: &str = "darter,";
+
 impl Kernel {
-    /// For clap: `darter`, `linux` or a file's name.
+    /// For clap: `darter`, `linux`, a file's name, or `darter,WORD` for a word on the command line.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "darter" => Ok(Kernel::Darter),
             "linux" => Ok(Kernel::Linux),
             path if Path::new(path).is_file() => Ok(Kernel::File(path.into())),
-            path => Err(format!("'{path}' is neither darter nor linux nor a file")),
+            text => match text.strip_prefix(SWITCHED) {
+                Some(word) if !word.is_empty() => Ok(Kernel::Switched(word.into())),
+                _ => Err(format!("'{text}' is neither darter nor linux nor a file, nor darter,WORD")),
+            },
         }
     }
 
@@ -39,13 +47,19 @@ impl Kernel {
             Kernel::Darter => "darter".into(),
             Kernel::Linux => "linux".into(),
             Kernel::File(path) => path.display().to_string(),
+            Kernel::Switched(word) => format!("{SWITCHED}{word}"),
         }
+    }
+
+    /// Is it this tree's?
+    pub fn is_darter(&self) -> bool {
+        matches!(self, Kernel::Darter | Kernel::Switched(_))
     }
 
     /// Where its file lies.
     pub fn path(&self, tree: &Tree) -> PathBuf {
         match self {
-            Kernel::Darter => tree.darter_kernel(),
+            Kernel::Darter | Kernel::Switched(_) => tree.darter_kernel(),
             Kernel::Linux => tree.linux_kernel(),
             Kernel::File(path) => path.clone(),
         }
@@ -56,7 +70,7 @@ impl Kernel {
         let path = self.path(tree);
         if !path.is_file() {
             let remedy = match self {
-                Kernel::Darter => "run 'make kernel'",
+                Kernel::Darter | Kernel::Switched(_) => "run 'make kernel'",
                 Kernel::Linux => "run 'make setup'",
                 Kernel::File(_) => "check the name",
             };
@@ -85,8 +99,11 @@ impl Kernel {
     pub fn command_line(&self, quiet: bool, append: &[String]) -> String {
         let mut line = vec![COMMON];
         // A file may be any kernel: what it does not know, it ignores.
-        if *self != Kernel::Darter {
+        if !self.is_darter() {
             line.push(LINUX);
+        }
+        if let Kernel::Switched(word) = self {
+            line.push(word);
         }
         if quiet {
             line.push("quiet");
@@ -106,5 +123,14 @@ mod tests {
         assert!(line.contains("mitigations=off"));
         assert!(line.ends_with("quiet nokaslr quiet=no"));
         assert!(!Kernel::Darter.command_line(false, &[]).contains("mitigations"));
+    }
+
+    #[test]
+    fn a_switch_is_a_word_on_the_command_line_of_this_trees_kernel() {
+        let kernel = Kernel::parse("darter,vm_token=1").unwrap();
+        assert_eq!((kernel.name().as_str(), kernel.is_darter()), ("darter,vm_token=1", true));
+        let line = kernel.command_line(true, &["trace".into()]);
+        assert!(line.ends_with("vm_token=1 quiet trace") && !line.contains("mitigations"), "{line}");
+        assert!(Kernel::parse("darter,").is_err());
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::exit::usage;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 
 /// Kernels by commit, and what they were built in.
@@ -20,16 +21,24 @@ pub enum Before {
     File(PathBuf),
     /// A commit's full name.
     Commit(String),
+    /// This kernel with a switch on its command line.
+    Switch(&'static str),
 }
 
+/// Switches that can be compared with: what they are called, and their word.
+const SWITCHES: [(&str, &str); 1] = [("vm_token", "vm_token=1")];
+
 impl Before {
-    /// A file by this name, else a revision of the source tree.
+    /// A file by this name, else a switch, else a revision of the source tree.
     ///
     /// # Errors
-    /// It is neither.
+    /// It is none of them.
     pub fn find(text: &str, paths: &Tree) -> Result<Before> {
         if Path::new(text).is_file() {
             return Ok(Before::File(text.into()));
+        }
+        if let Some((_, word)) = SWITCHES.iter().find(|(name, _)| *name == text) {
+            return Ok(Before::Switch(word));
         }
         // Behind --end-of-options nothing is an option of git's.
         let commit = git(
@@ -39,15 +48,34 @@ impl Before {
         match commit {
             Ok(commit) => Ok(Before::Commit(commit)),
             Err(_) => Err(usage(format!(
-                "--compare {text}: there is no such file, and no such revision in {}",
-                paths.root().display()
+                "--compare {text}: there is no such file, and no such revision in {}; nor is it a switch: {}",
+                paths.root().display(),
+                SWITCHES.map(|(name, _)| name).join(", ")
             ))),
+        }
+    }
+
+    /// The kernel that takes turns with the one that is measured; None: what it did is in a file. A revision's is built if it is not in the cache.
+    pub fn kernel(&self, paths: &Tree) -> Result<Option<Kernel>> {
+        Ok(match self {
+            Before::File(_) => None,
+            Before::Commit(commit) => Some(Kernel::File(kernel(commit, paths)?)),
+            Before::Switch(word) => Some(Kernel::Switched((*word).to_owned())),
+        })
+    }
+
+    /// What a reader calls it.
+    pub fn label(&self) -> String {
+        match self {
+            Before::File(file) => file.display().to_string(),
+            Before::Commit(commit) => format!("the kernel of {}", short(commit)),
+            Before::Switch(word) => format!("this kernel with {word}"),
         }
     }
 }
 
 /// The image of that commit's kernel, built if it is not in the cache. Takes minutes then.
-pub fn kernel(commit: &str, paths: &Tree) -> Result<PathBuf> {
+fn kernel(commit: &str, paths: &Tree) -> Result<PathBuf> {
     let folder = paths.cache(CACHE)?;
     let image = folder.join(format!("darter-{}", short(commit)));
     if image.is_file() {
@@ -92,7 +120,7 @@ fn unpack(commit: &str, paths: &Tree, folder: &Path) -> Result<()> {
     unpacked.with_context(|| format!("cannot unpack into {}", folder.display()))
 }
 
-pub fn short(commit: &str) -> &str {
+fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
@@ -126,7 +154,8 @@ mod tests {
         assert_eq!(Before::find("HEAD", &paths).unwrap(), Before::Commit(commit.clone()));
         let file = folder.path().join("a file");
         assert_eq!(Before::find(file.to_str().unwrap(), &paths).unwrap(), Before::File(file.clone()));
-        for wrong in ["vm_token", "--all", "", "HEAD~1"] {
+        assert_eq!(Before::find("vm_token", &paths).unwrap(), Before::Switch("vm_token=1"));
+        for wrong in ["vm_tokens", "--all", "", "HEAD~1"] {
             let error = Before::find(wrong, &paths).unwrap_err();
             assert_eq!(crate::exit::status_of(&error), crate::exit::USAGE, "{wrong}: {error}");
         }

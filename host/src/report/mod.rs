@@ -22,6 +22,7 @@ use anyhow::{Context, Result};
 use crate::bench::results;
 use crate::cli::{Bench, Part};
 use crate::exit::{self, usage};
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use before::Before;
 use compare::Comparison;
@@ -35,15 +36,14 @@ pub fn report(options: &Bench) -> Result<u8> {
     let paths = Tree::find();
     // What is not there is said before anything runs for nothing.
     let before = options.compare.as_ref().map(|text| Before::find(text, &paths)).transpose()?;
-    let image = match &before {
-        Some(Before::Commit(_)) if options.vs.is_some() || !options.from.is_empty() => {
-            return Err(usage(
-                "--compare REV: the kernel of the revision takes the place of --vs, and both are measured",
-            ));
-        }
-        Some(Before::Commit(commit)) => Some(before::kernel(commit, &paths)?),
-        _ => None,
-    };
+    if matches!(before, Some(Before::Commit(_) | Before::Switch(_)))
+        && (options.vs.is_some() || !options.from.is_empty())
+    {
+        return Err(usage(
+            "--compare REV or a switch: that kernel takes the place of --vs, and both are measured",
+        ));
+    }
+    let other = before.as_ref().map_or(Ok(None), |before| before.kernel(&paths))?;
     let old = match &before {
         Some(Before::File(file)) => Some(Kept::read(file)?),
         _ => None,
@@ -59,12 +59,12 @@ pub fn report(options: &Bench) -> Result<u8> {
     for &part in &options.with {
         parts::check(part, options)?;
     }
-    let mut status = measure(options, image.as_deref(), &mut kept, &mut graphs)?;
+    let mut status = measure(options, other.as_ref(), &mut kept, &mut graphs)?;
     if parts::interrupted(status) {
         return Ok(status);
     }
     let comparison = match &before {
-        Some(before) => Some(compared(options, before, old, image.as_deref(), &kept)?),
+        Some(before) => Some(compared(options, before, old, other.as_ref(), &kept)?),
         None => None,
     };
     if let Some(comparison) = &comparison {
@@ -90,12 +90,17 @@ pub fn report(options: &Bench) -> Result<u8> {
 }
 
 /// Measures what the options say: the worst status.
-fn measure(options: &Bench, image: Option<&Path>, kept: &mut Kept, graphs: &mut Vec<PathBuf>) -> Result<u8> {
+fn measure(
+    options: &Bench,
+    other: Option<&Kernel>,
+    kept: &mut Kept,
+    graphs: &mut Vec<PathBuf>,
+) -> Result<u8> {
     let mut worst = 0;
     if options.from.is_empty() {
         let words = match options.instructions {
-            true => parts::instructions(options, image),
-            false => parts::rates(options, image),
+            true => parts::instructions(options, other),
+            false => parts::rates(options, other),
         };
         worst = parts::take(&words, kept)?;
     }
@@ -116,21 +121,17 @@ fn measure(options: &Bench, image: Option<&Path>, kept: &mut Kept, graphs: &mut 
     Ok(worst)
 }
 
-/// The kernel measured now beside what was measured before, or beside the kernel of the revision.
+/// The kernel measured now beside what was measured before, or beside the other kernel.
 fn compared(
     options: &Bench,
     before: &Before,
     old: Option<Kept>,
-    image: Option<&Path>,
+    other: Option<&Kernel>,
     kept: &Kept,
 ) -> Result<Comparison> {
-    let name = image.map(|image| image.display().to_string());
-    let label = match before {
-        Before::File(file) => file.display().to_string(),
-        Before::Commit(commit) => format!("the kernel of {}", before::short(commit)),
-    };
+    let name = other.map(Kernel::name);
     let old = old.as_ref().unwrap_or(kept);
-    let mut comparison = Comparison::new(label, versions(kept));
+    let mut comparison = Comparison::new(before.label(), versions(kept));
     if let (Some(before), Some(after)) = (&old.rates, &kept.rates) {
         let own = |rates: &results::Results| rates.kernels.first().cloned().unwrap_or_default();
         let (there, here) = (name.clone().unwrap_or_else(|| own(before)), own(after));

@@ -15,7 +15,7 @@ use crate::machine::kernel::Kernel;
 use crate::{bench, flame, lines};
 
 /// The command of the rates.
-pub fn rates(options: &Bench, before: Option<&Path>) -> Vec<String> {
+pub fn rates(options: &Bench, before: Option<&Kernel>) -> Vec<String> {
     let mut words = vec!["bench".to_owned()];
     words.extend(options.names.iter().cloned());
     words.extend(["--cpus".to_owned(), cpus(&options.cpus)]);
@@ -36,7 +36,7 @@ pub fn rates(options: &Bench, before: Option<&Path>) -> Vec<String> {
 }
 
 /// The command of exact counts of instructions.
-pub fn instructions(options: &Bench, before: Option<&Path>) -> Vec<String> {
+pub fn instructions(options: &Bench, before: Option<&Kernel>) -> Vec<String> {
     let mut words = vec!["bench".to_owned(), "--instructions".to_owned()];
     words.extend(options.names.iter().cloned());
     words.extend(machine(options, before));
@@ -168,12 +168,12 @@ pub fn shell(words: &[String]) -> String {
 }
 
 /// Both kernels, memory, and words for them.
-fn machine(options: &Bench, before: Option<&Path>) -> Vec<String> {
+fn machine(options: &Bench, before: Option<&Kernel>) -> Vec<String> {
     let mut words = Vec::new();
     if options.kernel != Kernel::Darter {
         words.extend(["--kernel".to_owned(), options.kernel.name()]);
     }
-    let vs = before.map(|file| file.display().to_string()).or(options.vs.as_ref().map(Kernel::name));
+    let vs = before.or(options.vs.as_ref()).map(Kernel::name);
     words.extend(vs.into_iter().flat_map(|vs| ["--vs".to_owned(), vs]));
     words.extend(["--memory".to_owned(), bytes(options.memory)]);
     words.extend(options.append.iter().flat_map(|text| ["--append".to_owned(), text.clone()]));

@@ -8,6 +8,7 @@ use super::order;
 use crate::level::{Before, Held, Level};
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 use core::panic::Location;
 use core::ptr;
@@ -141,6 +142,23 @@ impl<R: RawLock, T: ?Sized, L: Level> Lock<R, T, L> {
 
     fn address(&self) -> usize {
         ptr::from_ref(&self.raw).addr()
+    }
+}
+
+/// A lock around nothing may be taken and given back without a guard: where one that is taken at times would be kept in between by who does not take it.
+impl<R: RawLock<Kept = ()>, L: Level> Lock<R, (), L> {
+    /// Takes the lock, waiting until it is free, until this thread calls [`Self::give_back`].
+    #[track_caller]
+    #[inline(always)]
+    pub fn take(&self) {
+        let _kept = ManuallyDrop::new(self.lock());
+    }
+
+    /// Gives back what this thread took by [`Self::take`].
+    #[inline(always)]
+    pub fn give_back(&self) {
+        debug_assert!(self.is_locked());
+        self.released(());
     }
 }
 

@@ -17,6 +17,6 @@ expect 'status beside a faster one' $? 1
 grep -q WORSE "$work/out" || { echo 'nothing is said to be worse'; status=1; }
 compare "$work/faster" --threshold 100
 expect 'status with a threshold that nothing reaches' $? 0
-compare vm_token
+compare vm_tokens
 expect 'status beside what is neither a file nor a revision' $? 2
 exit $status

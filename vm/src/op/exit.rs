@@ -10,6 +10,7 @@ use crate::node::flush::Flushed;
 use crate::node::{Detached, Ending, Retired};
 use crate::order::{self, Order};
 use crate::space::Space;
+use crate::token;
 use alloc::sync::Arc;
 use sync::machine::{give_way, should_give_way};
 use sync::rcu;
@@ -17,7 +18,10 @@ use sync::rcu;
 impl<M: Machine> Space<M> {
     /// If nobody else has the space, drops it and says how many of its pages were in memory (ru_maxrss); else gives it back. May sleep.
     pub fn try_end(mut space: Arc<Self>) -> Result<usize, Arc<Self>> {
-        let ended = Arc::get_mut(&mut space).map(|space| space.exit(true));
+        let ended = Arc::get_mut(&mut space).map(|space| {
+            let _token = token::hold();
+            space.exit(true)
+        });
         ended.ok_or(space)
     }
 
@@ -27,6 +31,7 @@ impl<M: Machine> Space<M> {
         if let Err(space) = Self::try_end(space)
             && let Some(mut last) = Arc::into_inner(space)
         {
+            let _token = token::hold();
             last.exit(true);
         }
     }

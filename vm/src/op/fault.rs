@@ -22,6 +22,7 @@ use crate::policy::{Place, Policy};
 use crate::protocol::share::Write;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
+use crate::token;
 use cow::CopyOf;
 use sync::rcu::{self, RcuRead};
 use sync::{Count, per_cpu};
@@ -136,6 +137,7 @@ impl<M: Machine> Space<M> {
         let mut order = order::begin();
         loop {
             let step = {
+                let _token = token::hold();
                 let rcu = rcu::read();
                 self.try_fault(addr, access, spare, &mut order, &rcu)?
             };
@@ -148,6 +150,7 @@ impl<M: Machine> Space<M> {
                 }
                 Step::Dirty(object, page) => object.make_dirty(page)?,
                 Step::Large => {
+                    let _token = token::hold();
                     if self.fault_large(addr, spare, &mut order)? {
                         return Ok(());
                     }

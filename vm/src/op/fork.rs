@@ -18,6 +18,7 @@ use crate::node::{Locked, NewNode, Node, Shared, WalkPath};
 use crate::order::Order;
 use crate::protocol::share as protocol;
 use crate::space::{Space, Stop};
+use crate::token;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
@@ -27,11 +28,12 @@ use sync::rcu::{self, RcuRead};
 impl<M: Machine> Space<M> {
     /// A space with the same contents. `Interrupted` where a fatal signal comes. May sleep.
     pub fn fork(&self) -> Result<Arc<Self>, VmError> {
+        let token = token::hold();
         let mut clean = Held::clean();
         // While another thread's mremap moves pages, some are at neither place.
         let standing = self.stop_moving();
-        let mut layout = self.layout.lock_in(&mut clean);
-        let (layout, order) = layout.split();
+        let mut locked = self.layout.lock_in(&mut clean);
+        let (layout, order) = locked.split();
         let child = Self::with_layout(*layout)?;
         child.brk.store(self.brk.load(Ordering::Relaxed), Ordering::Relaxed);
         child.credit.0.store(self.credit.0.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -45,7 +47,8 @@ impl<M: Machine> Space<M> {
         };
         let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb, FlushCause::Fork);
         let forked = protocol::fork(&self.forking, share, flush);
-        drop(standing);
+        drop(locked);
+        drop((standing, token));
         match forked {
             Ok(()) => Ok(child),
             Err(e) => {

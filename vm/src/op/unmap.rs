@@ -15,6 +15,7 @@ use crate::order::{self, Order};
 use crate::request::{Access, Advice, Prot};
 use crate::space::Space;
 use crate::space::range::RangeOp;
+use crate::token;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
@@ -209,6 +210,7 @@ impl<M: Machine> Space<M> {
         let none = SegFlags::empty();
         match advice {
             Advice::DontNeed | Advice::Free | Advice::Cold => {
+                let _token = token::hold();
                 let mut until = self.unlocked_until(start.0, end);
                 if advice == Advice::Free {
                     let of_object = |m: &MappingAttrs| m.object.is_some();
@@ -221,7 +223,10 @@ impl<M: Machine> Space<M> {
                     return Err(VmError::Invalid);
                 }
             }
-            Advice::DontNeedLocked => self.apply(start.0, end, &mut DropPagesOp, order)?,
+            Advice::DontNeedLocked => {
+                let _token = token::hold();
+                self.apply(start.0, end, &mut DropPagesOp, order)?;
+            }
             Advice::PopulateRead => self.populate_allowed(start.0..end, Access::READ, Prot::READ)?,
             Advice::PopulateWrite => self.populate_allowed(start.0..end, Access::WRITE, Prot::WRITE)?,
             Advice::Large => {

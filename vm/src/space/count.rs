@@ -23,6 +23,7 @@ use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::order;
+use crate::token;
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -93,17 +94,19 @@ impl Tally {
 
 impl<M: Machine> Space<M> {
     /// Makes a change that adds at most `most` mappings and tells the tally where. Where they are counted, `is_refused` judges by their number and the
-    /// limit first. No lock is held. May sleep.
+    /// limit first. No lock is held, and the token is meanwhile, if it is on. May sleep.
     ///
     /// # Errors
     /// `TooMany`; those of `change`.
     #[inline]
+    #[track_caller]
     pub(crate) fn counted<R>(
         &self,
         most: usize,
         is_refused: impl FnOnce(usize, usize) -> bool,
         change: impl FnOnce(&mut Tally) -> Result<R, VmError>,
     ) -> Result<R, VmError> {
+        let _token = token::hold();
         if self.spend(most) {
             return change(&mut Tally { exact: false, added: 0 });
         }

@@ -11,6 +11,7 @@ use crate::node::segment::SegFlags;
 use crate::op::map::MapOp;
 use crate::space::address::STACK_GUARD;
 use crate::space::{Space, USER_START};
+use crate::token;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
 
@@ -19,6 +20,7 @@ impl<M: Machine> Space<M> {
     /// gap to the mapping below stays. Success means: try the access again. Without `may_grow` it only looks whether it is mapped by now. May sleep.
     #[expect(clippy::arithmetic_side_effects, reason = "mappings do not overlap")]
     pub(crate) fn grow_stack(&self, addr: usize, may_grow: bool) -> Result<(), FaultError> {
+        let _token = token::hold();
         // The sum is made without the lock, and only for who has a limit.
         let total = self.total_limit.load(Ordering::Relaxed);
         let used = if total == usize::MAX { 0 } else { self.usage().virtual_pages.saturating_mul(PAGE_SIZE) };

@@ -66,8 +66,8 @@ const USUAL: [Row; 14] = [
     Row("forkexit", "forkexit", &[], "fork + exit + wait", 100),
     Row("mmap", "mmap", &[], "map, touch, unmap", 400),
     Row("brk", "brk", &[], "grow the heap, touch, shrink", 400),
-    Row("threads", "threads", &[], "create and join a thread", 200),
-    Row("tmpfs", "tmpfs", &[], "create, write, rename, unlink, a directory each", 200),
+    Row("threads", "threads", &[], "create and join a thread", 1000),
+    Row("tmpfs", "tmpfs", &[], "create, write, rename, unlink, a directory each", 1000),
 ];
 
 /// What runs when it is named.
@@ -79,7 +79,7 @@ const MORE: [Row; 31] = [
     Row("forkexit-32m", "forkexit", &["-m", "32"], "fork + exit + wait with 32 MiB touched", 50),
     Row("forkexit-32m-thp", "forkexit", &["-m", "32"], "the same with transparent huge pages always", 0),
     Row("mmap-threads", "mmap", &["-t"], "map, touch, unmap, threads of one process", 0),
-    Row("tmpfs-one", "tmpfs", &["-o"], "create, write, rename, unlink in one directory", 0),
+    Row("tmpfs-one", "tmpfs", &["-o"], "create, write, rename, unlink in one directory", 1000),
     Row("openclose", "openclose", &[], "open and close a file", 1000),
     Row("openclose-one", "openclose", &["-o"], "open and close one file for all tasks", 0),
     Row("pipe", "pipe", &[], "write and read through an own pipe", 1000),

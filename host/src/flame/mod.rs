@@ -1,9 +1,10 @@
-//! `darter flame`: where CPUs were while a program ran, as a flame graph.
+//! `darter flame`: where CPUs were while a program ran, as a flame graph; with `--exact`, by counting (`exact`).
 //!
 //! The kernel takes samples at the tick (kernel/src/trace/sample.rs); init sends them several times before their places are used again, with the mappings of the threads in
 //! them. Names come from the kernel's file and from the programs' files, found through the root. What came before a machine failed is drawn.
 #![forbid(unsafe_code)]
 
+mod exact;
 mod programs;
 mod samples;
 
@@ -21,7 +22,7 @@ use crate::cli::{Flame, MachineOptions};
 use crate::paths::Tree;
 use crate::relay::output::Sink;
 use crate::root::Watch;
-use crate::run::{self, Watching};
+use crate::run::{self, Ended, Watching};
 use crate::symbols;
 use programs::Programs;
 use samples::{Samples, Stack};
@@ -37,6 +38,18 @@ const LONGEST: f64 = 0.1;
 /// Has programs lie at the same addresses each time, so that one that has ended is known by another of its name.
 const APPEND: &str = "norandmaps";
 
+/// What was found, and how the program ended.
+struct Taken {
+    samples: Samples,
+    ended: Ended,
+    /// What the stacks' numbers are of.
+    unit: &'static str,
+    /// Beside their number in the graph's title.
+    how: String,
+    /// In words, what is missing or else is to be said of them.
+    but: String,
+}
+
 pub fn flame(options: &Flame) -> Result<u8> {
     // What cannot be read is said before a program runs for nothing.
     let old = options
@@ -45,9 +58,40 @@ pub fn flame(options: &Flame) -> Result<u8> {
         .map(|path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display())));
     let old = old.transpose()?;
     let paths = Tree::find();
+    if options.exact {
+        exact::check(&options.machine, &paths)?;
+    }
     let kernel = symbols::of(&options.machine.kernel, &paths)?;
     let mut machine = options.machine.clone();
     machine.append.insert(0, APPEND.into());
+    let taken = if options.exact {
+        exact::count(&mut machine, &options.command, &paths)?
+    } else {
+        sample(&machine, options)?
+    };
+    let Taken { samples, ended, unit, how, but } = taken;
+    if let Some(why) = &ended.why {
+        note!("darter: {why}");
+    }
+    let all: u64 = samples.stacks.values().sum();
+    if all == 0 {
+        note!("darter: {but}: nothing is drawn");
+        return Ok(ended.status);
+    }
+    let folded = fold(&samples, &kernel, &paths, &options.machine);
+    if let Some(path) = &options.folded {
+        std::fs::write(path, &folded).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let title = format!("{} ({all} {unit}{how})", options.command.join(" "));
+    let svg = draw(&folded, old.as_deref(), title, unit)?;
+    std::fs::write(&options.output, svg)
+        .with_context(|| format!("cannot write {}", options.output.display()))?;
+    note!("darter: {all} {unit}{but}: {}", options.output.display());
+    Ok(ended.status)
+}
+
+/// Runs the program while the kernel takes samples.
+fn sample(machine: &MachineOptions, options: &Flame) -> Result<Taken> {
     let samples = RefCell::new(Samples::default());
     let wrong = RefCell::new(None);
     let every = Duration::from_secs_f64((BETWEEN / f64::from(options.rate)).min(LONGEST));
@@ -70,30 +114,20 @@ pub fn flame(options: &Flame) -> Result<u8> {
         stdout: Sink::Fd(rustix::stdio::stdout()),
         stderr: Sink::Fd(rustix::stdio::stderr()),
     };
-    let ended = run::watched(&machine, &options.command, watching)?;
-    if let Some(why) = &ended.why {
-        note!("darter: {why}");
-    }
+    let ended = run::watched(machine, &options.command, watching)?;
     if let Some(error) = wrong.into_inner() {
+        if let Some(why) = &ended.why {
+            note!("darter: {why}");
+        }
         bail!("{FILE} is not as this program knows it: {error:#}");
     }
     let samples = samples.into_inner();
-    let taken: u64 = samples.stacks.values().sum();
-    if taken == 0 {
-        note!("darter: no CPU was found busy: nothing is drawn");
-        return Ok(ended.status);
-    }
-    let folded = fold(&samples, &kernel, &paths, &options.machine);
-    if let Some(path) = &options.folded {
-        std::fs::write(path, &folded).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    let title = format!("{} ({taken} samples, {} a second)", options.command.join(" "), options.rate);
-    let svg = draw(&folded, old.as_deref(), title)?;
-    std::fs::write(&options.output, svg)
-        .with_context(|| format!("cannot write {}", options.output.display()))?;
-    let lost = if samples.lost > 0 { format!(", {} were lost", samples.lost) } else { String::new() };
-    note!("darter: {taken} samples{lost}: {}", options.output.display());
-    Ok(ended.status)
+    let but = match samples.lost {
+        _ if samples.stacks.is_empty() => "no CPU was found busy".into(),
+        0 => String::new(),
+        lost => format!(", {lost} were lost"),
+    };
+    Ok(Taken { samples, ended, unit: "samples", how: format!(", {} a second", options.rate), but })
 }
 
 /// A line for each stack, the outermost first: who ran, its program's functions, then the kernel's with a mark behind each, and how many samples.
@@ -139,10 +173,10 @@ fn clean(name: &str) -> String {
 }
 
 /// The graph; beside an old one, in the colours of what has become more and less.
-fn draw(folded: &str, old: Option<&[u8]>, title: String) -> Result<Vec<u8>> {
+fn draw(folded: &str, old: Option<&[u8]>, title: String, unit: &str) -> Result<Vec<u8>> {
     let mut options = flamegraph::Options::default();
     options.title = title;
-    options.count_name = "samples".into();
+    options.count_name = unit.into();
     let mut svg = Vec::new();
     let drawn = match old {
         None => flamegraph::from_lines(&mut options, folded.lines(), &mut svg),
@@ -200,10 +234,10 @@ mod tests {
             .unwrap();
         let folded = fold(&samples, &kernel, &Tree::find(), &options.machine);
         assert_eq!(folded, "a:b;[unknown];entry_[k];fault_[k] 1\nkernel;entry_[k] 1\n");
-        let svg = String::from_utf8(draw(&folded, None, "title".into()).unwrap()).unwrap();
+        let svg = String::from_utf8(draw(&folded, None, "title".into(), "samples").unwrap()).unwrap();
         // The mark behind a name is for its colour, and is not drawn.
         assert!(svg.contains("fault (") && svg.contains("title"));
-        let diff = draw(&folded, Some(b"kernel;entry_[k] 5\n"), String::new()).unwrap();
+        let diff = draw(&folded, Some(b"kernel;entry_[k] 5\n"), String::new(), "samples").unwrap();
         assert!(String::from_utf8(diff).unwrap().contains("fault ("));
     }
 }

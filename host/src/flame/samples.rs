@@ -69,6 +69,11 @@ impl Samples {
         }
     }
 
+    /// Takes what is known otherwise of a thread's mappings.
+    pub fn set_maps(&mut self, thread: u32, name: &str, maps: Vec<Mapping>) {
+        self.maps.insert((thread, name.to_owned()), maps);
+    }
+
     /// Where an address of the stack's program lies, and the address's offset in that file.
     pub fn find(&self, stack: &Stack, address: u64) -> Option<(&Mapping, u64)> {
         let own = self.maps.get(&(stack.thread, stack.name.clone()));

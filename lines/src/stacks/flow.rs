@@ -26,8 +26,9 @@ pub enum End {
 impl End {
     /// Of an instruction, by its bytes and the address behind it.
     pub fn of(bytes: &[u8], end: u64) -> End {
-        let first =
-            bytes.iter().position(|byte| !matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3));
+        let first = bytes.iter().position(
+            |byte| !matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3),
+        );
         let short = |byte: u8| end.wrapping_add_signed(i64::from(byte as i8));
         let long = |word: &[u8; 4]| end.wrapping_add_signed(i64::from(i32::from_le_bytes(*word)));
         match first.and_then(|first| bytes.get(first..)).unwrap_or_default() {
@@ -64,26 +65,57 @@ impl Block {
         Block { start, end, instructions, ends, entry: AtomicBool::new(false) }
     }
 
+    pub fn is_entry(&self) -> bool {
+        self.entry.load(Relaxed)
+    }
+
     pub fn in_kernel(&self) -> bool {
         code::in_kernel(self.start)
+    }
+}
+
+/// A block where it is executed. QEMU translates a page of a file once for all programs that map it, and has the addresses of the first.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    pub block: &'static Block,
+    /// From the block's own addresses to those here.
+    pub shift: u64,
+}
+
+impl Placed {
+    pub fn start(&self) -> u64 {
+        self.block.start.wrapping_add(self.shift)
+    }
+
+    pub fn end(&self) -> u64 {
+        self.block.end.wrapping_add(self.shift)
+    }
+
+    pub fn in_kernel(&self) -> bool {
+        self.block.in_kernel()
+    }
+
+    pub fn ends(&self) -> End {
+        self.block.ends
+    }
+
+    /// Is `next` within the block, or right behind it?
+    fn reaches(&self, next: u64) -> bool {
+        (self.start()..=self.end()).contains(&next)
     }
 
     /// May `next` follow without a call, a return or an interrupt?
     pub fn leads_to(&self, next: u64) -> bool {
-        (self.start..=self.end).contains(&next) || self.ends == End::Jump(next)
+        self.reaches(next) || self.ends() == End::Jump(next.wrapping_sub(self.shift))
     }
 
     /// Is `next` what this block, executed to its end, called?
     pub fn calls(&self, next: u64) -> bool {
-        match self.ends {
-            End::Call(Some(target)) => target == next,
-            End::Call(None) => !(self.start..=self.end).contains(&next),
+        match self.ends() {
+            End::Call(Some(target)) => target == next.wrapping_sub(self.shift),
+            End::Call(None) => !self.reaches(next),
             _ => false,
         }
-    }
-
-    pub fn is_entry(&self) -> bool {
-        self.entry.load(Relaxed)
     }
 }
 
@@ -133,6 +165,20 @@ mod tests {
         ] {
             assert_eq!(End::of(bytes, 0x1000), end, "{bytes:x?}");
         }
+    }
+
+    #[test]
+    fn what_may_follow_is_where_the_block_is_executed() {
+        let block = |ends| Known::new().block(0x1000, 0x1010, 4, ends);
+        let placed = |ends| Placed { block: block(ends), shift: 0x5000 };
+        let jump = placed(End::Jump(0x1234));
+        assert_eq!(
+            [0x6000, 0x6008, 0x6010, 0x6234, 0x1234].map(|to| jump.leads_to(to)),
+            [true, true, true, true, false]
+        );
+        assert_eq!([0x6234, 0x6010].map(|to| placed(End::Call(Some(0x1234))).calls(to)), [true, false]);
+        assert_eq!([0x6234, 0x6010].map(|to| placed(End::Call(None)).calls(to)), [true, false]);
+        assert!(!jump.calls(0x6234));
     }
 
     #[test]

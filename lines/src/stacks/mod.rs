@@ -16,7 +16,7 @@ pub mod flow;
 mod program;
 pub mod tree;
 
-use flow::{Block, End};
+use flow::{Block, End, Placed};
 use program::Asked;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -46,11 +46,12 @@ pub enum Register {
     R8,
     R9,
     Cr3,
+    Rip,
 }
 
 /// What QEMU calls them.
-pub const NAMES: [&std::ffi::CStr; 8] =
-    [c"rax", c"rsp", c"rdi", c"rsi", c"rdx", c"r8", c"r9", c"cr3"];
+pub const NAMES: [&std::ffi::CStr; 9] =
+    [c"rax", c"rsp", c"rdi", c"rsi", c"rdx", c"r8", c"r9", c"cr3", c"rip"];
 
 /// The CPU that a callback is of.
 pub trait Machine {
@@ -89,7 +90,7 @@ struct Frame {
     /// The stack pointer when it began.
     sp: u64,
     /// What was interrupted, and whether it had come to its end.
-    interrupted: Option<(&'static Block, bool)>,
+    interrupted: Option<(Placed, bool)>,
 }
 
 /// What runs on one of the kernel's stacks.
@@ -103,7 +104,7 @@ struct Thread {
     /// Where the kernel's frames begin.
     base: Node,
     /// What the program executed last when it entered the kernel, and whether to its end.
-    left: Option<(&'static Block, bool)>,
+    left: Option<(Placed, bool)>,
     asked: Option<Asked>,
     files: program::Files,
 }
@@ -132,7 +133,7 @@ pub struct Walker {
     children: Numbers<Node>,
     thread: Thread,
     node: Node,
-    last: Option<&'static Block>,
+    last: Option<Placed>,
     /// The CPU's number of instructions at the last block, and when counting began.
     counted: u64,
     began: u64,
@@ -170,18 +171,25 @@ impl Walker {
         let grown = now.wrapping_sub(self.counted);
         self.counted = now;
         if self.open && grown > 0 {
-            *self.counts.entry((self.node, self.last.map_or(0, |last| last.start))).or_default() += grown;
+            *self.counts.entry((self.node, self.last.map_or(0, |last| last.start()))).or_default() += grown;
         }
         grown
     }
 
     /// A block is about to be executed; `now`: how many instructions the CPU has executed.
-    pub fn block(&mut self, block: &'static Block, now: u64, shared: &Mutex<Shared>, machine: &mut impl Machine) {
+    pub fn block(
+        &mut self,
+        block: &'static Block,
+        now: u64,
+        shared: &Mutex<Shared>,
+        machine: &mut impl Machine,
+    ) {
         let grown = self.count(now);
+        let block = self.place(block, machine);
         let Some(last) = self.last.replace(block) else {
             return self.begin(block, shared, machine);
         };
-        let whole = grown >= last.instructions;
+        let whole = grown >= last.block.instructions;
         match (last.in_kernel(), block.in_kernel()) {
             (false, true) => self.enter(last, whole, block, shared, machine),
             (true, false) => self.leave(block, shared, machine),
@@ -190,7 +198,21 @@ impl Walker {
         }
     }
 
-    fn begin(&mut self, block: &Block, shared: &Mutex<Shared>, machine: &mut impl Machine) {
+    /// Where a block is executed, of which QEMU may have the addresses in another program.
+    fn place(&self, block: &'static Block, machine: &mut impl Machine) -> Placed {
+        let shift = match self.last {
+            _ if block.in_kernel() => 0,
+            Some(last) if !last.in_kernel() => {
+                let here = Placed { block: last.block, shift: 0 };
+                let goes_on = matches!(last.ends(), End::Plain | End::Jump(_)) && here.leads_to(block.start);
+                if goes_on { last.shift } else { machine.register(Register::Rip).wrapping_sub(block.start) }
+            }
+            _ => machine.register(Register::Rip).wrapping_sub(block.start),
+        };
+        Placed { block, shift }
+    }
+
+    fn begin(&mut self, block: Placed, shared: &Mutex<Shared>, machine: &mut impl Machine) {
         if block.in_kernel() {
             self.base(shared);
             self.look_at_stack(shared, machine);
@@ -202,42 +224,38 @@ impl Walker {
     /// Within a program, or within what a block of the kernel leads to by itself.
     fn follow(
         &mut self,
-        last: &Block,
+        last: Placed,
         whole: bool,
-        block: &Block,
+        block: Placed,
         shared: &Mutex<Shared>,
         machine: &mut impl Machine,
     ) {
         if !whole {
             return;
         }
-        match last.ends {
-            End::Call(_) if last.calls(block.start) => {
-                let sp = machine.register(Register::Rsp);
-                self.push(last.end, sp, None, shared);
-            }
-            End::Return | End::Indirect => {
-                let sp = if last.in_kernel() {
-                    self.look_at_stack(shared, machine)
-                } else {
-                    machine.register(Register::Rsp)
-                };
-                self.pop(sp, last.in_kernel());
-                self.at_top(shared);
-            }
-            _ => {}
+        let called = last.calls(block.start());
+        if !called && !matches!(last.ends(), End::Return | End::Indirect) {
+            return;
+        }
+        let kernel = last.in_kernel();
+        let sp = if kernel { self.look_at_stack(shared, machine) } else { machine.register(Register::Rsp) };
+        if called {
+            self.push(last.end(), sp, None, shared);
+        } else {
+            self.pop(sp, kernel);
+            self.at_top(shared);
         }
     }
 
     fn follow_in_kernel(
         &mut self,
-        last: &'static Block,
+        last: Placed,
         whole: bool,
-        block: &Block,
+        block: Placed,
         shared: &Mutex<Shared>,
         machine: &mut impl Machine,
     ) {
-        if last.ends == End::Leave && whole && !block.is_entry() {
+        if last.ends() == End::Leave && whole && !block.block.is_entry() {
             let sp = self.look_at_stack(shared, machine);
             if let Some((left, whole)) = self.pop(sp, true) {
                 self.at_top(shared);
@@ -248,17 +266,17 @@ impl Walker {
             }
             return;
         }
-        let goes_elsewhere = matches!(last.ends, End::Call(_) | End::Return | End::Indirect);
+        let goes_elsewhere = matches!(last.ends(), End::Call(_) | End::Return | End::Indirect);
         let expected = if whole && goes_elsewhere {
-            last.ends == End::Return || last.ends == End::Indirect || last.calls(block.start)
+            last.ends() == End::Return || last.ends() == End::Indirect || last.calls(block.start())
         } else {
-            last.leads_to(block.start)
+            last.leads_to(block.start())
         };
-        if block.is_entry() || !expected {
-            block.entry.store(true, Relaxed);
+        if block.block.is_entry() || !expected {
+            block.block.entry.store(true, Relaxed);
             let sp = self.look_at_stack(shared, machine);
             // The place itself, as that of a call is taken to be behind it.
-            self.push(last.start.wrapping_add(1), sp, Some((last, whole)), shared);
+            self.push(last.start().wrapping_add(1), sp, Some((last, whole)), shared);
         } else {
             self.follow(last, whole, block, shared, machine);
         }
@@ -267,48 +285,48 @@ impl Walker {
     /// From a program into the kernel.
     fn enter(
         &mut self,
-        last: &'static Block,
+        last: Placed,
         whole: bool,
-        block: &Block,
+        block: Placed,
         shared: &Mutex<Shared>,
         machine: &mut impl Machine,
     ) {
         self.thread.left = Some((last, whole));
         self.thread.kernel.clear();
-        self.thread.base = self.child(self.node, last.start, shared);
+        self.thread.base = self.child(self.node, last.start(), shared);
         self.node = self.thread.base;
         self.thread.asked = None;
-        if last.ends == End::Syscall && whole {
+        if last.ends() == End::Syscall && whole {
             // The kernel has no stack yet.
             let number = machine.register(Register::Rax);
             if FORKS.contains(&number) {
                 let sp = machine.register(Register::Rsp);
                 let fork = Fork { sp, program: self.thread.program, user: self.thread.user.clone() };
-                lock(shared).forks.insert(last.end, fork);
+                lock(shared).forks.insert(last.end(), fork);
             } else {
                 self.thread.asked = self.thread.files.asked(number, machine);
             }
         } else {
-            block.entry.store(true, Relaxed);
+            block.block.entry.store(true, Relaxed);
             self.look_at_stack(shared, machine);
         }
     }
 
     /// From the kernel to a program.
-    fn leave(&mut self, block: &Block, shared: &Mutex<Shared>, machine: &mut impl Machine) {
+    fn leave(&mut self, block: Placed, shared: &Mutex<Shared>, machine: &mut impl Machine) {
         let sp = machine.register(Register::Rsp);
         let left = self.thread.left.take();
         let asked = self.thread.asked.take();
         self.thread.kernel.clear();
         self.pop(sp, false);
-        let back = left.is_some_and(|(left, _)| left.ends == End::Syscall && left.end == block.start);
+        let back = left.is_some_and(|(left, _)| left.ends() == End::Syscall && left.end() == block.start());
         if back {
             let mapping = asked.and_then(|asked| self.thread.files.answered(asked, machine));
             if let Some(mapping) = mapping {
                 lock(shared).tree.mapped(self.thread.program, mapping);
             }
-        } else if left.is_none_or(|(left, _)| left.ends == End::Syscall)
-            && let Some(executed) = program::executed(sp, block.start, machine)
+        } else if left.is_none_or(|(left, _)| left.ends() == End::Syscall)
+            && let Some(executed) = program::executed(sp, block.start(), machine)
         {
             self.thread.user.clear();
             self.thread.files = program::Files::default();
@@ -321,18 +339,18 @@ impl Walker {
         self.node = self.user_top(shared);
         if let Some((left, whole)) = left
             && whole
-            && left.calls(block.start)
+            && left.calls(block.start())
         {
-            self.push(left.end, sp, None, shared);
+            self.push(left.end(), sp, None, shared);
         }
     }
 
     /// Which program a thread is of that comes from nowhere: the other thread of a call that returns twice, or one that was there before.
-    fn find_program(&mut self, block: &Block, sp: u64, shared: &Mutex<Shared>, machine: &mut impl Machine) {
+    fn find_program(&mut self, block: Placed, sp: u64, shared: &Mutex<Shared>, machine: &mut impl Machine) {
         let table = machine.register(Register::Cr3);
         let mut state = lock(shared);
         let Shared { tree, forks, .. } = &mut *state;
-        self.thread.program = match forks.get(&block.start) {
+        self.thread.program = match forks.get(&block.start()) {
             Some(fork) => {
                 if fork.sp == sp {
                     self.thread.user.clone_from(&fork.user);
@@ -360,13 +378,14 @@ impl Walker {
         }
         {
             let mut state = lock(shared);
-            let next =
-                state.threads.remove(&stack).unwrap_or_else(|| Thread { stack, ..Thread::default() });
+            let next = state.threads.remove(&stack).unwrap_or_else(|| Thread { stack, ..Thread::default() });
             let old = std::mem::replace(&mut self.thread, next);
             state.threads.insert(old.stack, old);
         }
+        // It returns from its outermost call, or has begun above it.
+        let returns = self.thread.kernel.first().is_some_and(|frame| frame.sp == sp.wrapping_sub(8));
         self.pop(sp, true);
-        if self.thread.kernel.is_empty() {
+        if self.thread.kernel.is_empty() && !returns {
             self.thread = Thread { stack, ..Thread::default() };
             self.base(shared);
         }
@@ -380,13 +399,7 @@ impl Walker {
         self.node = self.thread.base;
     }
 
-    fn push(
-        &mut self,
-        place: u64,
-        sp: u64,
-        interrupted: Option<(&'static Block, bool)>,
-        shared: &Mutex<Shared>,
-    ) {
+    fn push(&mut self, place: u64, sp: u64, interrupted: Option<(Placed, bool)>, shared: &Mutex<Shared>) {
         let kernel = code::in_kernel(place);
         // What is below is over.
         self.pop(sp.wrapping_add(1), kernel);
@@ -402,7 +415,7 @@ impl Walker {
     }
 
     /// Takes frames off that the stack pointer is above; says what the outermost of them had interrupted.
-    fn pop(&mut self, sp: u64, kernel: bool) -> Option<(&'static Block, bool)> {
+    fn pop(&mut self, sp: u64, kernel: bool) -> Option<(Placed, bool)> {
         let frames = if kernel { &mut self.thread.kernel } else { &mut self.thread.user };
         let mut interrupted = None;
         while let Some(frame) = frames.pop_if(|frame| frame.sp < sp) {
@@ -412,7 +425,7 @@ impl Walker {
     }
 
     fn at_top(&mut self, shared: &Mutex<Shared>) {
-        let kernel = self.last.is_some_and(Block::in_kernel);
+        let kernel = self.last.is_some_and(|last| last.in_kernel());
         self.node = if kernel { self.kernel_top() } else { self.user_top(shared) };
     }
 
@@ -440,8 +453,10 @@ impl Walker {
 /// The file: how many instructions there were, who ran, the tree, and what was counted where in it.
 pub fn document(walkers: &mut [impl std::ops::DerefMut<Target = Walker>], shared: &Mutex<Shared>) -> String {
     let all: u64 = walkers.iter().map(|walker| walker.all).sum();
-    let mut text =
-        format!("{{\"format\":\"darter-lines/1\",\"mode\":\"stacks\",\"instructions\":{all},{},\"counts\":[", lock(shared).tree.fields());
+    let mut text = format!(
+        "{{\"format\":\"darter-lines/1\",\"mode\":\"stacks\",\"instructions\":{all},{},\"counts\":[",
+        lock(shared).tree.fields()
+    );
     let mut counts: Vec<((Node, u64), u64)> =
         walkers.iter_mut().flat_map(|walker| std::mem::take(&mut walker.counts)).collect();
     counts.sort_unstable();

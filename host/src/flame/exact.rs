@@ -14,6 +14,7 @@ use super::Taken;
 use super::samples::{Mapping, Samples, Stack};
 use crate::cli::MachineOptions;
 use crate::exit::usage;
+use crate::lines::MOST_CPUS;
 use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
@@ -38,6 +39,9 @@ pub fn check(machine: &MachineOptions, paths: &Tree) -> Result<()> {
     }
     if matches!(machine.accel, Wanted::Kvm | Wanted::Nested) {
         return Err(usage("--exact counts in emulation: leave out --accel"));
+    }
+    if machine.cpus > MOST_CPUS {
+        return Err(usage(format!("--exact --cpus {}: at most {MOST_CPUS} are counted", machine.cpus)));
     }
     if machine.deterministic && machine.cpus > 1 {
         return Err(usage(
@@ -68,6 +72,7 @@ pub fn count(machine: &mut MachineOptions, command: &[String], paths: &Tree) -> 
     let ended = run::watched(machine, command, watching)?;
     let mut taken = Taken {
         samples: Samples::default(),
+        all: 0,
         ended,
         unit: "instructions",
         how: ", exact".into(),
@@ -80,6 +85,7 @@ pub fn count(machine: &mut MachineOptions, command: &[String], paths: &Tree) -> 
     if found != counts.instructions {
         bail!("the stacks have {found} instructions, and QEMU counted {}", counts.instructions);
     }
+    taken.all = counts.instructions;
     taken.samples = samples(&counts, paths, machine);
     taken.but = String::new();
     Ok(taken)

@@ -41,6 +41,8 @@ const APPEND: &str = "norandmaps";
 /// What was found, and how the program ended.
 struct Taken {
     samples: Samples,
+    /// Of all stacks together, as who took them counted.
+    all: u64,
     ended: Ended,
     /// What the stacks' numbers are of.
     unit: &'static str,
@@ -69,11 +71,10 @@ pub fn flame(options: &Flame) -> Result<u8> {
     } else {
         sample(&machine, options)?
     };
-    let Taken { samples, ended, unit, how, but } = taken;
+    let Taken { samples, all, ended, unit, how, but } = taken;
     if let Some(why) = &ended.why {
         note!("darter: {why}");
     }
-    let all: u64 = samples.stacks.values().sum();
     if all == 0 {
         note!("darter: {but}: nothing is drawn");
         return Ok(ended.status);
@@ -127,7 +128,8 @@ fn sample(machine: &MachineOptions, options: &Flame) -> Result<Taken> {
         0 => String::new(),
         lost => format!(", {lost} were lost"),
     };
-    Ok(Taken { samples, ended, unit: "samples", how: format!(", {} a second", options.rate), but })
+    let all = samples.stacks.values().sum();
+    Ok(Taken { samples, all, ended, unit: "samples", how: format!(", {} a second", options.rate), but })
 }
 
 /// A line for each stack, the outermost first: who ran, its program's functions, then the kernel's with a mark behind each, and how many samples.

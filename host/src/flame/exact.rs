@@ -7,11 +7,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use darter_measure::{Program, StackCounts};
+use darter_measure::{Program, Symbols};
 use object::{Object, ObjectSegment, SegmentFlags, elf};
 
 use super::Taken;
-use super::samples::{Mapping, Samples, Stack};
+use super::calls::Calls;
+use super::programs::Programs;
+use super::samples::Mapping;
 use crate::cli::MachineOptions;
 use crate::exit::usage;
 use crate::lines::MOST_CPUS;
@@ -56,7 +58,12 @@ pub fn check(machine: &MachineOptions, paths: &Tree) -> Result<()> {
 }
 
 /// Runs the program while the plugin counts.
-pub fn count(machine: &mut MachineOptions, command: &[String], paths: &Tree) -> Result<Taken> {
+pub fn count(
+    machine: &mut MachineOptions,
+    command: &[String],
+    kernel: &Symbols,
+    paths: &Tree,
+) -> Result<Taken> {
     let folder = tempfile::tempdir_in(paths.cache("run")?)?;
     let out = folder.path().join("stacks.json");
     machine.accel = Wanted::Tcg;
@@ -71,7 +78,7 @@ pub fn count(machine: &mut MachineOptions, command: &[String], paths: &Tree) -> 
     };
     let ended = run::watched(machine, command, watching)?;
     let mut taken = Taken {
-        samples: Samples::default(),
+        folded: String::new(),
         all: 0,
         ended,
         unit: "instructions",
@@ -81,30 +88,16 @@ pub fn count(machine: &mut MachineOptions, command: &[String], paths: &Tree) -> 
     // There is none unless the program ended.
     let Ok(text) = std::fs::read_to_string(&out) else { return Ok(taken) };
     let counts = darter_measure::parse_stacks(&text).context("the plugin's counts")?;
-    let found: u64 = counts.stacks().map(|stack| stack.instructions).sum();
+    let found: u64 = counts.counts.iter().map(|(.., count)| count).sum();
     if found != counts.instructions {
         bail!("the stacks have {found} instructions, and QEMU counted {}", counts.instructions);
     }
     taken.all = counts.instructions;
-    taken.samples = samples(&counts, paths, machine);
+    let mappings = counts.programs.iter().map(|program| mappings(program, paths, machine)).collect();
+    let names: Vec<String> = counts.programs.iter().map(|Program(file, ..)| name(file)).collect();
+    taken.folded = Calls::new(&counts, &names, mappings, kernel, Programs::new(paths, machine)).fold();
     taken.but = String::new();
     Ok(taken)
-}
-
-/// The counts as if they were samples, a program as if it were one thread.
-fn samples(counts: &StackCounts, paths: &Tree, machine: &MachineOptions) -> Samples {
-    let mut samples = Samples::default();
-    let names: Vec<String> = counts.programs.iter().map(|Program(file, ..)| name(file)).collect();
-    for ((number, program), name) in (0..).zip(&counts.programs).zip(&names) {
-        samples.set_maps(number, name, mappings(program, paths, machine));
-    }
-    for stack in counts.stacks() {
-        let name = names.get(stack.program).cloned().unwrap_or_default();
-        let (kernel, user) = stack.places.into_iter().partition(|place| place >> 63 != 0);
-        let thread = u32::try_from(stack.program).unwrap_or(u32::MAX);
-        *samples.stacks.entry(Stack { thread, name, kernel, user }).or_default() += stack.instructions;
-    }
-    samples
 }
 
 /// What the kernel calls a thread whose file this is (execve(2)).

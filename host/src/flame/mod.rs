@@ -4,6 +4,7 @@
 //! them. Names come from the kernel's file and from the programs' files, found through the root. What came before a machine failed is drawn.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod exact;
 mod programs;
 mod samples;
@@ -35,12 +36,15 @@ const MAPS: usize = 1;
 const BETWEEN: f64 = 64.0;
 /// The longest time between two, so that a machine that fails leaves what it had, and threads are looked at before they have ended.
 const LONGEST: f64 = 0.1;
+/// A function of which no file is known.
+const UNKNOWN: &str = "[unknown]";
 /// Has programs lie at the same addresses each time, so that one that has ended is known by another of its name.
 const APPEND: &str = "norandmaps";
 
 /// What was found, and how the program ended.
 struct Taken {
-    samples: Samples,
+    /// A line for each stack (`fold`).
+    folded: String,
     /// Of all stacks together, as who took them counted.
     all: u64,
     ended: Ended,
@@ -67,11 +71,11 @@ pub fn flame(options: &Flame) -> Result<u8> {
     let mut machine = options.machine.clone();
     machine.append.insert(0, APPEND.into());
     let taken = if options.exact {
-        exact::count(&mut machine, &options.command, &paths)?
+        exact::count(&mut machine, &options.command, &kernel, &paths)?
     } else {
-        sample(&machine, options)?
+        sample(&machine, options, &kernel, &paths)?
     };
-    let Taken { samples, all, ended, unit, how, but } = taken;
+    let Taken { folded, all, ended, unit, how, but } = taken;
     if let Some(why) = &ended.why {
         note!("darter: {why}");
     }
@@ -79,7 +83,6 @@ pub fn flame(options: &Flame) -> Result<u8> {
         note!("darter: {but}: nothing is drawn");
         return Ok(ended.status);
     }
-    let folded = fold(&samples, &kernel, &paths, &options.machine);
     if let Some(path) = &options.folded {
         std::fs::write(path, &folded).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -92,7 +95,7 @@ pub fn flame(options: &Flame) -> Result<u8> {
 }
 
 /// Runs the program while the kernel takes samples.
-fn sample(machine: &MachineOptions, options: &Flame) -> Result<Taken> {
+fn sample(machine: &MachineOptions, options: &Flame, kernel: &Symbols, paths: &Tree) -> Result<Taken> {
     let samples = RefCell::new(Samples::default());
     let wrong = RefCell::new(None);
     let every = Duration::from_secs_f64((BETWEEN / f64::from(options.rate)).min(LONGEST));
@@ -129,7 +132,8 @@ fn sample(machine: &MachineOptions, options: &Flame) -> Result<Taken> {
         lost => format!(", {lost} were lost"),
     };
     let all = samples.stacks.values().sum();
-    Ok(Taken { samples, all, ended, unit: "samples", how: format!(", {} a second", options.rate), but })
+    let folded = fold(&samples, kernel, paths, &options.machine);
+    Ok(Taken { folded, all, ended, unit: "samples", how: format!(", {} a second", options.rate), but })
 }
 
 /// A line for each stack, the outermost first: who ran, its program's functions, then the kernel's with a mark behind each, and how many samples.
@@ -139,6 +143,11 @@ fn fold(samples: &Samples, kernel: &Symbols, paths: &Tree, machine: &MachineOpti
     for (stack, count) in &samples.stacks {
         *lines.entry(line(stack, samples, kernel, &mut programs)).or_default() += count;
     }
+    text(&lines)
+}
+
+/// Lines of stacks, as flame graph tools read them.
+fn text(lines: &BTreeMap<String, u64>) -> String {
     lines.iter().fold(String::new(), |mut text, (line, count)| {
         let _ = writeln!(text, "{line} {count}");
         text
@@ -155,13 +164,17 @@ fn line(stack: &Stack, samples: &Samples, kernel: &Symbols, programs: &mut Progr
     for (n, pc) in stack.user.iter().enumerate().rev() {
         let name =
             samples.find(stack, inside(*pc, n)).map(|(mapping, offset)| programs.name(&mapping.file, offset));
-        names.push(clean(&name.unwrap_or_else(|| "[unknown]".into())));
+        names.push(clean(&name.unwrap_or_else(|| UNKNOWN.into())));
     }
     for (n, pc) in stack.kernel.iter().enumerate().rev() {
-        let name = clean(kernel.name(inside(*pc, n))).replace("darter_kernel::", "");
-        names.push(format!("{name}_[k]"));
+        names.push(of_kernel(kernel, inside(*pc, n)));
     }
     names.join(";")
+}
+
+/// The kernel's function at an address, with its mark.
+fn of_kernel(kernel: &Symbols, address: u64) -> String {
+    clean(kernel.name(address)).replace("darter_kernel::", "") + "_[k]"
 }
 
 /// An address within the call that a return address stands behind; the innermost one is no return address.

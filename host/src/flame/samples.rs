@@ -69,18 +69,18 @@ impl Samples {
         }
     }
 
-    /// Takes what is known otherwise of a thread's mappings.
-    pub fn set_maps(&mut self, thread: u32, name: &str, maps: Vec<Mapping>) {
-        self.maps.insert((thread, name.to_owned()), maps);
-    }
-
     /// Where an address of the stack's program lies, and the address's offset in that file.
     pub fn find(&self, stack: &Stack, address: u64) -> Option<(&Mapping, u64)> {
         let own = self.maps.get(&(stack.thread, stack.name.clone()));
         let maps = own.or_else(|| self.maps_by_name.get(&stack.name))?;
-        let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
-        Some((mapping, address - mapping.start + mapping.offset))
+        find(maps, address)
     }
+}
+
+/// Where an address lies, and its offset in that file.
+pub fn find(maps: &[Mapping], address: u64) -> Option<(&Mapping, u64)> {
+    let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
+    Some((mapping, address - mapping.start + mapping.offset))
 }
 
 fn parse(line: &str) -> Result<Stack> {

@@ -22,7 +22,7 @@ pub use lines::{Class, Line, LineWindow, Memory, Pair, User, parse_lines};
 pub use name::{CodeName, LineName, Part};
 pub use names::Names;
 pub use report::{NamedLine, NamedPair, NamedUser};
-pub use stacks::{Mapped, Program, Stack, StackCounts, parse_stacks};
+pub use stacks::{Mapped, Program, StackCounts, parse_stacks};
 pub use symbols::Symbols;
 
 use std::ffi::OsString;

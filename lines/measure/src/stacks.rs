@@ -10,26 +10,17 @@ pub type Mapped = (u64, u64, u64, String);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Program(pub String, pub u64, pub u64, pub Vec<Mapped>);
 
-/// Where something ran.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stack {
-    /// Its place in `StackCounts::programs`; 0: the kernel's own threads.
-    pub program: usize,
-    /// Program counters, the innermost first; behind it, return addresses.
-    pub places: Vec<u64>,
-    pub instructions: u64,
-}
-
 /// What was counted.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StackCounts {
     /// All that the CPUs executed between the marks, as QEMU counted them.
     pub instructions: u64,
     pub programs: Vec<Program>,
-    /// Who called it, and from where. Node 0 is nothing; what it calls are programs, and the place is the program's.
-    nodes: Vec<(usize, u64)>,
+    /// Who called it, which stands before it, and where the call returns. Node 0 is nothing; what it calls are programs, and the place is the program's in
+    /// `programs`, 0 for the kernel's own threads. Where the kernel was entered the place is that of what was executed.
+    pub nodes: Vec<(usize, u64)>,
     /// Below which node, where, how many.
-    counts: Vec<(usize, u64, u64)>,
+    pub counts: Vec<(usize, u64, u64)>,
 }
 
 /// Reads the file that the plugin leaves.
@@ -46,38 +37,18 @@ pub fn parse_stacks(json: &str) -> Result<StackCounts, Error> {
     Ok(counts)
 }
 
-impl StackCounts {
-    /// What was counted, one stack after the other; one may come again.
-    pub fn stacks(&self) -> impl Iterator<Item = Stack> {
-        self.counts.iter().map(|&(node, place, instructions)| {
-            let (mut places, mut program, mut node) = (vec![place], 0, node);
-            while let Some(&(parent, place)) = self.nodes.get(node).filter(|_| node > 0) {
-                if parent == 0 {
-                    program = usize::try_from(place).unwrap_or_default();
-                } else {
-                    places.push(place);
-                }
-                node = parent;
-            }
-            Stack { program, places, instructions }
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_stack_is_the_way_to_its_root() {
+    fn what_the_plugin_writes_is_read() {
         let text = r#"{"format":"darter-lines/1","mode":"stacks","instructions":9,"programs":[["",0,0,[]],
             ["/hot",4096,0,[[8192,4096,0,"/lib"]]]],"nodes":[[0,0],[0,1],[1,32],[2,48]],"counts":[[3,64,4],[1,16,5]]}"#;
         let counts = parse_stacks(text).unwrap();
         let program = Program("/hot".into(), 4096, 0, vec![(8192, 4096, 0, "/lib".into())]);
         assert_eq!(counts.programs.get(1), Some(&program));
-        let stacks: Vec<Stack> = counts.stacks().collect();
-        let stack = |places, instructions| Stack { program: 1, places, instructions };
-        assert_eq!(stacks, [stack(vec![64, 48, 32], 4), stack(vec![16], 5)]);
+        assert_eq!((counts.nodes.len(), counts.counts), (4, vec![(3, 64, 4), (1, 16, 5)]));
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Files {
 pub fn executed(sp: u64, pc: u64, machine: &mut impl Machine) -> Option<Executed> {
     let mut words = Words { machine, page: Vec::new(), next: sp };
     let arguments = words.next()?;
-    if sp % 16 != 0 || arguments > MOST_WORDS as u64 {
+    if !sp.is_multiple_of(16) || arguments > MOST_WORDS as u64 {
         return None;
     }
     for _ in 0..arguments {

@@ -4,15 +4,16 @@
  */
 #include <stdlib.h>
 
-/* An instruction, two in each iteration, and the return: 2 * COUNT + 2 in a round. */
+/* A round is much shorter than the time between two samples, or they would meet the same function again and again.
+ * An instruction, two in each iteration, and the return: 2 * COUNT + 2 in a round. */
 #define FUNCTION(name, count)                                                                                          \
 	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n"                                    \
 		"mov $" #count ", %ecx\n1: dec %ecx\njnz 1b\nret\n.size " #name ", . - " #name "\n");                  \
 	void name(void)
 
-FUNCTION(six_parts, 600000);
-FUNCTION(three_parts, 300000);
-FUNCTION(one_part, 100000);
+FUNCTION(six_parts, 6000);
+FUNCTION(three_parts, 3000);
+FUNCTION(one_part, 1000);
 
 static __attribute__((noinline)) void both(void)
 {

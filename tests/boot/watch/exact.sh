@@ -23,12 +23,12 @@ share() { awk -v name="$1" '{ n = $NF; sub(/ [0-9]+$/, "") } /^counted;/ { all +
 # near A B: within three.
 near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b <= 3 && b - a <= 3) }'; }
 
-rounds=40
+rounds=4000
 flame --exact -- /counted $rounds
 expect status "$rc" 6
-expect 'what six parts execute' "$(count '^counted;.*main;both;six_parts$')" $((rounds * 1200002))
-expect 'what three parts execute' "$(count '^counted;.*main;both;three_parts$')" $((rounds * 600002))
-expect 'what one part executes' "$(count '^counted;.*main;one_part$')" $((rounds * 200002))
+expect 'what six parts execute' "$(count '^counted;.*main;both;six_parts$')" $((rounds * 12002))
+expect 'what three parts execute' "$(count '^counted;.*main;both;three_parts$')" $((rounds * 6002))
+expect 'what one part executes' "$(count '^counted;.*main;one_part$')" $((rounds * 2002))
 expect 'the sum of all stacks' "$(total)" "$(number)"
 [ "$(count '^counted;.*_\[k\]$')" -gt 1000 ] || { echo 'a program of some seconds has nothing in the kernel'; status=1; }
 grep -q six_parts "$work/graph.svg" || { echo 'the graph does not name it'; status=1; }
@@ -36,7 +36,7 @@ for name in six_parts three_parts one_part; do eval "exact_$name=$(share $name)"
 cp "$work/folded" "$work/old"
 
 # The same load by samples, long enough for some thousand.
-flame --rate 1000 -- /counted 4000
+flame --rate 1000 -- /counted 400000
 expect 'status of the sampled one' "$rc" 6
 for name in six_parts three_parts one_part; do
     eval "exact=\$exact_$name"
@@ -45,18 +45,18 @@ for name in six_parts three_parts one_part; do
 done
 
 # Two processes at once, then one that the same shell waits for: each with its own calls, and a difference is drawn.
-flame --exact --diff "$work/old" -- sh -c '/counted 20 & /counted 10; wait; /counted 5'
+flame --exact --diff "$work/old" -- sh -c '/counted 2000 & /counted 1000; wait; /counted 500'
 expect 'status of a shell' "$rc" 6
-expect 'what six parts execute in three processes' "$(count '^counted;.*main;both;six_parts$')" $((35 * 1200002))
-expect 'what they execute in all' "$(count 'six_parts$')" $((35 * 1200002))
+expect 'what six parts execute in three processes' "$(count '^counted;.*main;both;six_parts$')" $((3500 * 12002))
+expect 'what they execute in all' "$(count 'six_parts$')" $((3500 * 12002))
 expect 'the sum with three processes' "$(total)" "$(number)"
 [ "$(count '^sh;.*sys_execve')" -gt 1000 ] || { echo 'the shell executes nothing'; status=1; }
 grep -q six_parts "$work/graph.svg" || { echo 'the graph of the difference does not name it'; status=1; }
 
 # The same run each time has the same count.
-flame --exact --cpus 1 --deterministic -- /counted 1
+flame --exact --cpus 1 --deterministic -- /counted 100
 first=$(number)
-flame --exact --cpus 1 --deterministic -- /counted 1
+flame --exact --cpus 1 --deterministic -- /counted 100
 expect 'the count of the same run' "$(number)" "$first"
 
 # refused WORD ARG...: an error of usage that has the word.

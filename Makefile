@@ -128,9 +128,9 @@ lockdep: setup ## The kernel that checks lock order at every lock, beside the ot
 
 guest: target/guest/init target/guest/line-selftest target/guest/exits ## The guest's first program, the line detector's test, and the operations of `darter exits`
 
-target/guest/init: host/guest/init.c host/guest/frames.h host/guest/live.h host/guest/watch.h host/guest/audit.h | setup
+target/guest/init: host/guest/init.c host/guest/frames.h host/guest/live.h host/guest/watch.h host/guest/audit.h lines/guest/markers.h | setup
 	@mkdir -p $(@D)
-	$(MUSL_CC) -static -Os -std=gnu11 -Wall -Wextra -o $@ $<
+	$(MUSL_CC) -static -Os -std=gnu11 -Wall -Wextra -Ilines/guest -o $@ $<
 
 target/guest/exits: host/guest/exits.c | setup
 	@mkdir -p $(@D)

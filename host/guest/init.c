@@ -35,6 +35,7 @@
 #include "audit.h"
 #include "frames.h"
 #include "live.h"
+#include "markers.h"
 #include "watch.h"
 
 #define TERMINAL "/dev/ttyS1"
@@ -408,6 +409,7 @@ static void reap(void)
 		if (pid <= 0)
 			return;
 		if (pid == program) {
+			PROGRAM_HAS_ENDED();
 			ended = 1;
 			status = word;
 		}
@@ -468,6 +470,7 @@ int main(void)
 		send_frame('R', NULL, 0);
 	}
 	begin_watch();
+	PROGRAM_BEGINS();
 	program = fork();
 	if (program < 0)
 		fail("fork");

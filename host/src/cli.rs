@@ -90,7 +90,8 @@ pub enum Command {
     /// Run a program and draw where CPUs were meanwhile, in the kernel and in programs: a flame graph
     ///
     /// Stacks are sampled at the CPUs' ticks and walked by frame pointers: a program built without them shows its innermost function, and what is inlined has no frame. CPUs that idle are not
-    /// sampled. The program's streams, signals and exit status are those of `run`; its addresses are not drawn at random (norandmaps).
+    /// sampled. With --exact nothing is sampled: every instruction is counted, those of CPUs that idle too, and a wide frame is one of many instructions, not of much time.
+    /// The program's streams, signals and exit status are those of `run`; its addresses are not drawn at random (norandmaps).
     Flame(Box<Flame>),
     /// Run the booted tests in tests/boot
     Test(Test),

@@ -63,6 +63,20 @@ pub struct RegisterName {
     pub feature: *const c_char,
 }
 
+/// `struct qemu_plugin_scoreboard`
+#[repr(C)]
+pub struct Scoreboard {
+    _opaque: [u8; 0],
+}
+
+/// `qemu_plugin_u64`: a number of each CPU.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Number {
+    pub board: *mut Scoreboard,
+    pub offset: usize,
+}
+
 pub type MemInfo = u32;
 pub type SimpleCb = extern "C" fn(PluginId);
 pub type VcpuSimpleCb = extern "C" fn(PluginId, c_uint);
@@ -74,6 +88,8 @@ pub type TbTransCb = extern "C" fn(PluginId, *mut Tb);
 pub const CB_NO_REGS: c_int = 0;
 /// `QEMU_PLUGIN_CB_R_REGS`: the callback reads guest registers.
 pub const CB_READS_REGS: c_int = 1;
+/// `QEMU_PLUGIN_INLINE_ADD_U64`
+pub const ADD: c_int = 0;
 /// `QEMU_PLUGIN_MEM_RW`
 pub const MEM_RW: c_int = 3;
 
@@ -87,6 +103,23 @@ unsafe extern "C" {
         flags: c_int,
         data: *mut c_void,
     );
+    /// Once for each beginning of the block.
+    pub fn qemu_plugin_register_vcpu_tb_exec_cb(
+        tb: *mut Tb,
+        cb: VcpuUdataCb,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    /// Has QEMU itself change the number of the CPU that executes the instruction, before it does.
+    pub fn qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+        insn: *mut Insn,
+        operation: c_int,
+        number: Number,
+        operand: u64,
+    );
+    /// Elements of so many bytes, one for each CPU, zero at first.
+    pub fn qemu_plugin_scoreboard_new(bytes: usize) -> *mut Scoreboard;
+    pub fn qemu_plugin_u64_get(number: Number, cpu: c_uint) -> u64;
     pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
     pub fn qemu_plugin_insn_data(insn: *const Insn, to: *mut c_void, len: usize) -> usize;
@@ -112,5 +145,6 @@ unsafe extern "C" {
     // GLib's, which QEMU is linked with.
     pub fn g_array_free(array: *mut GArray, with_content: c_int) -> *mut c_char;
     pub fn g_byte_array_new() -> *mut GByteArray;
+    pub fn g_byte_array_set_size(array: *mut GByteArray, bytes: c_uint) -> *mut GByteArray;
     pub fn g_byte_array_unref(array: *mut GByteArray);
 }

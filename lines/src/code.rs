@@ -13,6 +13,10 @@ pub enum Marker {
     Close,
     /// No windows follow until the next mark: the guest runs at full speed.
     Rest,
+    /// The guest's init starts the program that it was given.
+    Begin,
+    /// That program has ended.
+    End,
 }
 
 /// `nopl 0x444152xx(%rax)`: a NOP on every kernel and processor since the Pentium Pro (SDM volume 2, NOP), with a
@@ -23,7 +27,16 @@ pub fn marker(code: &[u8]) -> Option<Marker> {
         [0x0f, 0x1f, 0x80, 0x02, 0x52, 0x41, 0x44] => Some(Marker::Close),
         [0x0f, 0x1f, 0x80, 0x03, 0x52, 0x41, 0x44] => Some(Marker::Watch),
         [0x0f, 0x1f, 0x80, 0x04, 0x52, 0x41, 0x44] => Some(Marker::Rest),
+        [0x0f, 0x1f, 0x80, 0x05, 0x52, 0x41, 0x44] => Some(Marker::Begin),
+        [0x0f, 0x1f, 0x80, 0x06, 0x52, 0x41, 0x44] => Some(Marker::End),
         _ => None,
+    }
+}
+
+impl Marker {
+    /// Is it one of init's, which stack mode heeds and no other?
+    pub fn is_of_init(self) -> bool {
+        matches!(self, Marker::Begin | Marker::End)
     }
 }
 
@@ -69,6 +82,8 @@ mod tests {
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 2, 0x52, 0x41, 0x44]), Some(Marker::Close));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 3, 0x52, 0x41, 0x44]), Some(Marker::Watch));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 4, 0x52, 0x41, 0x44]), Some(Marker::Rest));
+        assert_eq!(marker(&[0x0f, 0x1f, 0x80, 5, 0x52, 0x41, 0x44]), Some(Marker::Begin));
+        assert_eq!(marker(&[0x0f, 0x1f, 0x80, 6, 0x52, 0x41, 0x44]), Some(Marker::End));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]), None);
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 1, 0x52, 0x41]), None);
     }

@@ -19,9 +19,10 @@ use crate::code::{self, LONGEST, Marker};
 use crate::directory::{Directory, LINE_BITS, MAX_CPUS};
 use crate::instructions::{Counter, Site};
 use crate::options::{Mode, Options};
-use crate::reading::{find_register, number, read_guest};
+use crate::reading::{find_registers, number, read_guest};
 use crate::recorder::{Access, Record, Recorder};
 use crate::sharing;
+use crate::walks;
 use crate::window::{self, Opened, Windows};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr;
@@ -142,6 +143,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("darter-lines: {error}");
         return 1;
     }
+    if options.mode == Mode::Stacks {
+        walks::install();
+    }
     if OPTIONS.set(options).is_err() || PLUGIN.set(id).is_err() {
         return 1;
     }
@@ -163,7 +167,7 @@ extern "C" fn cpu_began(_: PluginId, cpu: c_uint) {
     });
     let this = Box::new(Cpu { recorder: Recorder::new(cpu, &DIRECTORY, cache), kinds });
     let this = Box::into_raw(this);
-    find_register();
+    find_registers();
     if let Some(seat) = SEATS.get(cpu) {
         seat.cpu.store(this, Relaxed);
         seat.thread.store(thread(), Relaxed);
@@ -198,6 +202,7 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
         };
         let bytes = bytes.get(..length).unwrap_or(&[]);
         let marker = if code::in_kernel(pc) { None } else { code::marker(bytes) };
+        let marker = marker.filter(|marker| marker.is_of_init() == (options.mode == Mode::Stacks));
         if !armed_already {
             if marker.is_some_and(|marker| marker != Marker::Rest) && !ARMED.swap(true, Relaxed) {
                 // SAFETY: a reset may be asked for from any callback but the installation.
@@ -206,11 +211,20 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
             }
             continue;
         }
+        if options.mode == Mode::Stacks {
+            walks::counts(insn);
+            if index + 1 == count {
+                walks::walks(tb, pc.wrapping_add(length as u64), bytes);
+            }
+        }
         match marker {
             Some(Marker::Watch) => {}
             Some(Marker::Rest) => register(insn, rests, CB_NO_REGS, None),
             Some(Marker::Open) => register(insn, opened, CB_READS_REGS, None),
             Some(Marker::Close) => register(insn, closed, CB_NO_REGS, None),
+            Some(Marker::Begin) => register(insn, walks::begins, CB_READS_REGS, None),
+            Some(Marker::End) => register(insn, walks::ends, CB_NO_REGS, None),
+            None if options.mode == Mode::Stacks => {}
             None if options.mode == Mode::Instructions => {
                 let called = if code::repeats(bytes) { repeated } else { executed };
                 register(insn, called, CB_NO_REGS, Some(COUNTER.site(pc, bytes)));
@@ -428,7 +442,7 @@ extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
             }
             recorder.open();
         }
-        Mode::Blocks => {}
+        Mode::Blocks | Mode::Stacks => {}
     }
 }
 
@@ -446,7 +460,7 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
             records.extend(recorder.close().filter(|_| state.is_open(recorder.cpu)));
             recorder.cpu
         }
-        Mode::Blocks => return,
+        Mode::Blocks | Mode::Stacks => return,
     };
     if cpu >= MAX_CPUS || !state.is_open(cpu) || !state.closed(cpu, options.tasks) {
         return;
@@ -457,10 +471,36 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
             let records = std::mem::take(&mut *records);
             (sharing::harvest(&records, options.node_cpus, &options.memory, &mut read_guest), "lines")
         }
-        Mode::Blocks => return,
+        Mode::Blocks | Mode::Stacks => return,
     };
     state.push(&fields);
     write(options, &state.document(&format!("\"mode\":\"{mode}\",\"tasks\":{}", options.tasks)));
+}
+
+/// Which CPU this host thread runs. `number`: what QEMU calls it.
+pub fn cpu(number: c_uint) -> Option<usize> {
+    this(number).map(|cpu| cpu.recorder.cpu)
+}
+
+/// CPUs that have begun.
+pub fn cpus() -> usize {
+    SEATS.iter().take_while(|seat| !seat.cpu.load(Relaxed).is_null()).count()
+}
+
+/// Is nothing counted? The file says why.
+pub fn is_refused() -> bool {
+    let refused = SHARED_THREAD.load(Relaxed);
+    if refused {
+        leave(REFUSAL);
+    }
+    refused
+}
+
+/// Puts `text` in the file's place.
+pub fn leave(text: &str) {
+    if let Some(options) = OPTIONS.get() {
+        write(options, text);
+    }
 }
 
 fn write(options: &Options, text: &str) {

@@ -4,9 +4,10 @@
 //! - instruction mode: exact counts of executed instructions, user and kernel apart (`instructions`), and of those that cost more than others (`expensive`);
 //! - line mode: cache lines that CPUs take from each other (`directory`), and lines that more than one CPU uses while one of them
 //!   writes (`recorder`, `sharing`), with what the guest's memory says of their pages (`guest`);
+//! - stack mode: instructions by the calls that led to them (`stacks`);
 //! - block mode: which of the kernel's code was executed, and by which program first (`blocks`).
 //!
-//! `hooks` and `abi` meet QEMU and hold all `unsafe`; the rest is plain code with its tests beside it. `hooks` is left out of
+//! `hooks`, `walks`, `reading` and `abi` meet QEMU and hold all `unsafe`; the rest is plain code with its tests beside it. They are left out of
 //! the test program, because QEMU's functions exist only inside QEMU.
 
 #[cfg(not(test))]
@@ -32,5 +33,9 @@ mod reading;
 mod recorder;
 mod sharing;
 mod spread;
+#[cfg_attr(test, allow(dead_code))]
+mod stacks;
+#[cfg(not(test))]
+mod walks;
 #[cfg_attr(test, allow(dead_code))]
 mod window;

@@ -12,12 +12,14 @@ pub enum Mode {
     Lines,
     /// The kernel's blocks that were executed.
     Blocks,
+    /// Instructions by the calls that led to them.
+    Stacks,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
     pub mode: Mode,
-    /// The JSON file, rewritten at every completed window; in block mode the file of entries.
+    /// The JSON file, rewritten at every completed window; in block mode the file of entries, in stack mode written once.
     pub out: PathBuf,
     /// Closes that complete a window: one per benchmark task.
     pub tasks: u32,
@@ -46,6 +48,7 @@ impl Options {
                 ("mode", "instructions") => mode = Some(Mode::Instructions),
                 ("mode", "lines") => mode = Some(Mode::Lines),
                 ("mode", "blocks") => mode = Some(Mode::Blocks),
+                ("mode", "stacks") => mode = Some(Mode::Stacks),
                 ("out", path) if !path.is_empty() => out = Some(PathBuf::from(path)),
                 ("tasks", _) => tasks = number()?.max(1),
                 ("node_cpus", _) => node_cpus = number()? as usize,
@@ -67,7 +70,7 @@ impl Options {
             }
         }
         Ok(Options {
-            mode: mode.ok_or("mode=instructions, mode=lines or mode=blocks is missing")?,
+            mode: mode.ok_or("mode=instructions, mode=lines, mode=blocks or mode=stacks is missing")?,
             out: out.ok_or("out=FILE is missing")?,
             tasks,
             profile,

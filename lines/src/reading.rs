@@ -1,27 +1,51 @@
 //! What QEMU tells, within a callback of a CPU, of that CPU: a register, and the guest's memory as it sees it.
 
 use crate::abi::*;
+use crate::stacks::{NAMES, Register as Name};
 use core::ffi::CStr;
 use core::ptr;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// Where who opens a window has its number, as QEMU names it for all CPUs alike; null: QEMU does not know the register.
-static NUMBER: AtomicPtr<Register> = AtomicPtr::new(ptr::null_mut());
-const NUMBER_REGISTER: &CStr = c"rax";
+/// The registers of `NAMES`, as QEMU names them for all CPUs alike; null: it does not know one.
+static REGISTERS: [AtomicPtr<Register>; NAMES.len()] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
+
+thread_local! {
+    /// What a register's bytes come in; never given back.
+    static ARRAY: Cell<*mut GByteArray> = const { Cell::new(ptr::null_mut()) };
+}
 
 /// The number of the window that the CPU of the present callback opens.
 pub fn number() -> Option<u64> {
-    let register = NUMBER.load(Relaxed);
+    register(Name::Rax)
+}
+
+/// A register of the CPU of the present callback, which is one that reads registers; none: QEMU does not know it.
+pub fn register(name: Name) -> Option<u64> {
+    let register = REGISTERS.get(name as usize)?.load(Relaxed);
     if register.is_null() {
         return None;
     }
-    // SAFETY: the register is one of QEMU's own list, and the callback is registered as one that reads registers.
-    let bytes = with_bytes(|array| unsafe { qemu_plugin_read_register(register, array) > 0 })?;
-    Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
+    // SAFETY: the register is one of QEMU's own list, and the callback is registered as one that reads registers. The array is this thread's.
+    unsafe {
+        let array = ARRAY.with(|array| match array.get() {
+            new if new.is_null() => {
+                array.set(g_byte_array_new());
+                array.get()
+            }
+            old => old,
+        });
+        g_byte_array_set_size(array, 0);
+        if qemu_plugin_read_register(register, array) < 8 || (*array).len < 8 {
+            return None;
+        }
+        Some((*array).data.cast::<u64>().read_unaligned())
+    }
 }
 
-/// Looks for the register in which the number of a window stands.
-pub fn find_register() {
+/// Looks for the registers.
+pub fn find_registers() {
     // SAFETY: called from the beginning of a CPU. The array and its elements are valid until it is freed here; the names are
     // C strings that QEMU keeps, as are the registers.
     unsafe {
@@ -29,8 +53,9 @@ pub fn find_register() {
         let Some(list) = array.as_ref() else { return };
         let names = (0..list.len as usize).map(|index| &*list.data.cast::<RegisterName>().add(index));
         for name in names {
-            if CStr::from_ptr(name.name) == NUMBER_REGISTER {
-                NUMBER.store(name.register, Relaxed);
+            let place = NAMES.iter().position(|known| *known == CStr::from_ptr(name.name));
+            if let Some(register) = place.and_then(|place| REGISTERS.get(place)) {
+                register.store(name.register, Relaxed);
             }
         }
         g_array_free(array, 1);
@@ -39,7 +64,7 @@ pub fn find_register() {
 
 /// `bytes` bytes of the guest's memory as the CPU of the present callback sees it; none where it is not mapped.
 pub fn read_guest(address: u64, bytes: usize) -> Option<Vec<u8>> {
-    // SAFETY: called from a callback of a CPU alone (`closed`).
+    // SAFETY: called from a callback of a CPU alone (`closed`, `walks`).
     with_bytes(|array| unsafe { qemu_plugin_read_memory_vaddr(address, array, bytes) })
 }
 

@@ -71,6 +71,11 @@ pub struct Flame {
     /// Samples of each CPU a second
     #[arg(long, default_value_t = 250, value_parser = flame::parse_rate, value_name = "N")]
     pub rate: u32,
+    /// Count every instruction instead, on all CPUs, from the start of the program to its end, in emulation (2 to 20 times slower). Calls are followed one by one,
+    /// with frame pointers or without; where a program changes its own stack (coroutines), callers may be wrong, and the function that runs and the sum still are
+    /// exact. A repeated string instruction is one. Nothing is drawn of a program that has not ended
+    #[arg(long, conflicts_with = "rate")]
+    pub exact: bool,
     /// The graph
     #[arg(short = 'o', long, default_value = flame::OUTPUT, value_parser = flame::parse_output, value_name = "FILE.svg")]
     pub output: PathBuf,

@@ -1,9 +1,11 @@
-//! `darter flame`: where CPUs were while a program ran, as a flame graph.
+//! `darter flame`: where CPUs were while a program ran, as a flame graph; with `--exact`, by counting (`exact`).
 //!
 //! The kernel takes samples at the tick (kernel/src/trace/sample.rs); init sends them several times before their places are used again, with the mappings of the threads in
 //! them. Names come from the kernel's file and from the programs' files, found through the root. What came before a machine failed is drawn.
 #![forbid(unsafe_code)]
 
+mod calls;
+mod exact;
 mod programs;
 mod samples;
 
@@ -21,7 +23,7 @@ use crate::cli::{Flame, MachineOptions};
 use crate::paths::Tree;
 use crate::relay::output::Sink;
 use crate::root::Watch;
-use crate::run::{self, Watching};
+use crate::run::{self, Ended, Watching};
 use crate::symbols;
 use programs::Programs;
 use samples::{Samples, Stack};
@@ -34,8 +36,25 @@ const MAPS: usize = 1;
 const BETWEEN: f64 = 64.0;
 /// The longest time between two, so that a machine that fails leaves what it had, and threads are looked at before they have ended.
 const LONGEST: f64 = 0.1;
+/// A function of which no file is known.
+const UNKNOWN: &str = "[unknown]";
 /// Has programs lie at the same addresses each time, so that one that has ended is known by another of its name.
 const APPEND: &str = "norandmaps";
+
+/// What was found, and how the program ended.
+struct Taken {
+    /// A line for each stack (`fold`).
+    folded: String,
+    /// Of all stacks together, as who took them counted.
+    all: u64,
+    ended: Ended,
+    /// What the stacks' numbers are of.
+    unit: &'static str,
+    /// Beside their number in the graph's title.
+    how: String,
+    /// In words, what is missing or else is to be said of them.
+    but: String,
+}
 
 pub fn flame(options: &Flame) -> Result<u8> {
     // What cannot be read is said before a program runs for nothing.
@@ -45,9 +64,38 @@ pub fn flame(options: &Flame) -> Result<u8> {
         .map(|path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display())));
     let old = old.transpose()?;
     let paths = Tree::find();
+    if options.exact {
+        exact::check(&options.machine, &paths)?;
+    }
     let kernel = symbols::of(&options.machine.kernel, &paths)?;
     let mut machine = options.machine.clone();
     machine.append.insert(0, APPEND.into());
+    let taken = if options.exact {
+        exact::count(&mut machine, &options.command, &kernel, &paths)?
+    } else {
+        sample(&machine, options, &kernel, &paths)?
+    };
+    let Taken { folded, all, ended, unit, how, but } = taken;
+    if let Some(why) = &ended.why {
+        note!("darter: {why}");
+    }
+    if all == 0 {
+        note!("darter: {but}: nothing is drawn");
+        return Ok(ended.status);
+    }
+    if let Some(path) = &options.folded {
+        std::fs::write(path, &folded).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let title = format!("{} ({all} {unit}{how})", options.command.join(" "));
+    let svg = draw(&folded, old.as_deref(), title, unit)?;
+    std::fs::write(&options.output, svg)
+        .with_context(|| format!("cannot write {}", options.output.display()))?;
+    note!("darter: {all} {unit}{but}: {}", options.output.display());
+    Ok(ended.status)
+}
+
+/// Runs the program while the kernel takes samples.
+fn sample(machine: &MachineOptions, options: &Flame, kernel: &Symbols, paths: &Tree) -> Result<Taken> {
     let samples = RefCell::new(Samples::default());
     let wrong = RefCell::new(None);
     let every = Duration::from_secs_f64((BETWEEN / f64::from(options.rate)).min(LONGEST));
@@ -70,30 +118,22 @@ pub fn flame(options: &Flame) -> Result<u8> {
         stdout: Sink::Fd(rustix::stdio::stdout()),
         stderr: Sink::Fd(rustix::stdio::stderr()),
     };
-    let ended = run::watched(&machine, &options.command, watching)?;
-    if let Some(why) = &ended.why {
-        note!("darter: {why}");
-    }
+    let ended = run::watched(machine, &options.command, watching)?;
     if let Some(error) = wrong.into_inner() {
+        if let Some(why) = &ended.why {
+            note!("darter: {why}");
+        }
         bail!("{FILE} is not as this program knows it: {error:#}");
     }
     let samples = samples.into_inner();
-    let taken: u64 = samples.stacks.values().sum();
-    if taken == 0 {
-        note!("darter: no CPU was found busy: nothing is drawn");
-        return Ok(ended.status);
-    }
-    let folded = fold(&samples, &kernel, &paths, &options.machine);
-    if let Some(path) = &options.folded {
-        std::fs::write(path, &folded).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    let title = format!("{} ({taken} samples, {} a second)", options.command.join(" "), options.rate);
-    let svg = draw(&folded, old.as_deref(), title)?;
-    std::fs::write(&options.output, svg)
-        .with_context(|| format!("cannot write {}", options.output.display()))?;
-    let lost = if samples.lost > 0 { format!(", {} were lost", samples.lost) } else { String::new() };
-    note!("darter: {taken} samples{lost}: {}", options.output.display());
-    Ok(ended.status)
+    let but = match samples.lost {
+        _ if samples.stacks.is_empty() => "no CPU was found busy".into(),
+        0 => String::new(),
+        lost => format!(", {lost} were lost"),
+    };
+    let all = samples.stacks.values().sum();
+    let folded = fold(&samples, kernel, paths, &options.machine);
+    Ok(Taken { folded, all, ended, unit: "samples", how: format!(", {} a second", options.rate), but })
 }
 
 /// A line for each stack, the outermost first: who ran, its program's functions, then the kernel's with a mark behind each, and how many samples.
@@ -103,6 +143,11 @@ fn fold(samples: &Samples, kernel: &Symbols, paths: &Tree, machine: &MachineOpti
     for (stack, count) in &samples.stacks {
         *lines.entry(line(stack, samples, kernel, &mut programs)).or_default() += count;
     }
+    text(&lines)
+}
+
+/// Lines of stacks, as flame graph tools read them.
+fn text(lines: &BTreeMap<String, u64>) -> String {
     lines.iter().fold(String::new(), |mut text, (line, count)| {
         let _ = writeln!(text, "{line} {count}");
         text
@@ -119,13 +164,17 @@ fn line(stack: &Stack, samples: &Samples, kernel: &Symbols, programs: &mut Progr
     for (n, pc) in stack.user.iter().enumerate().rev() {
         let name =
             samples.find(stack, inside(*pc, n)).map(|(mapping, offset)| programs.name(&mapping.file, offset));
-        names.push(clean(&name.unwrap_or_else(|| "[unknown]".into())));
+        names.push(clean(&name.unwrap_or_else(|| UNKNOWN.into())));
     }
     for (n, pc) in stack.kernel.iter().enumerate().rev() {
-        let name = clean(kernel.name(inside(*pc, n))).replace("darter_kernel::", "");
-        names.push(format!("{name}_[k]"));
+        names.push(of_kernel(kernel, inside(*pc, n)));
     }
     names.join(";")
+}
+
+/// The kernel's function at an address, with its mark.
+fn of_kernel(kernel: &Symbols, address: u64) -> String {
+    clean(kernel.name(address)).replace("darter_kernel::", "") + "_[k]"
 }
 
 /// An address within the call that a return address stands behind; the innermost one is no return address.
@@ -139,10 +188,10 @@ fn clean(name: &str) -> String {
 }
 
 /// The graph; beside an old one, in the colours of what has become more and less.
-fn draw(folded: &str, old: Option<&[u8]>, title: String) -> Result<Vec<u8>> {
+fn draw(folded: &str, old: Option<&[u8]>, title: String, unit: &str) -> Result<Vec<u8>> {
     let mut options = flamegraph::Options::default();
     options.title = title;
-    options.count_name = "samples".into();
+    options.count_name = unit.into();
     let mut svg = Vec::new();
     let drawn = match old {
         None => flamegraph::from_lines(&mut options, folded.lines(), &mut svg),
@@ -200,10 +249,10 @@ mod tests {
             .unwrap();
         let folded = fold(&samples, &kernel, &Tree::find(), &options.machine);
         assert_eq!(folded, "a:b;[unknown];entry_[k];fault_[k] 1\nkernel;entry_[k] 1\n");
-        let svg = String::from_utf8(draw(&folded, None, "title".into()).unwrap()).unwrap();
+        let svg = String::from_utf8(draw(&folded, None, "title".into(), "samples").unwrap()).unwrap();
         // The mark behind a name is for its colour, and is not drawn.
         assert!(svg.contains("fault (") && svg.contains("title"));
-        let diff = draw(&folded, Some(b"kernel;entry_[k] 5\n"), String::new()).unwrap();
+        let diff = draw(&folded, Some(b"kernel;entry_[k] 5\n"), String::new(), "samples").unwrap();
         assert!(String::from_utf8(diff).unwrap().contains("fault ("));
     }
 }

@@ -73,9 +73,14 @@ impl Samples {
     pub fn find(&self, stack: &Stack, address: u64) -> Option<(&Mapping, u64)> {
         let own = self.maps.get(&(stack.thread, stack.name.clone()));
         let maps = own.or_else(|| self.maps_by_name.get(&stack.name))?;
-        let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
-        Some((mapping, address - mapping.start + mapping.offset))
+        find(maps, address)
     }
+}
+
+/// Where an address lies, and its offset in that file.
+pub fn find(maps: &[Mapping], address: u64) -> Option<(&Mapping, u64)> {
+    let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
+    Some((mapping, address - mapping.start + mapping.offset))
 }
 
 fn parse(line: &str) -> Result<Stack> {

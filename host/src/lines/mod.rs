@@ -42,7 +42,7 @@ use serde::de::DeserializeOwned;
 use windows::Watcher;
 
 /// The plugin tells 63 CPUs apart.
-const MOST_CPUS: u32 = 63;
+pub const MOST_CPUS: u32 = 63;
 
 pub fn lines(options: &Lines) -> Result<u8> {
     interrupted(count(options))

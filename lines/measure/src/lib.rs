@@ -13,6 +13,7 @@ mod names;
 mod place;
 mod report;
 mod rust_name;
+mod stacks;
 mod symbols;
 mod types;
 
@@ -21,6 +22,7 @@ pub use lines::{Class, Line, LineWindow, Memory, Pair, User, parse_lines};
 pub use name::{CodeName, LineName, Part};
 pub use names::Names;
 pub use report::{NamedLine, NamedPair, NamedUser};
+pub use stacks::{Mapped, Program, StackCounts, parse_stacks};
 pub use symbols::Symbols;
 
 use std::ffi::OsString;
@@ -81,6 +83,11 @@ pub fn instructions_plugin(plugin: &Path, out: &Path, profile: bool) -> OsString
 /// nothing.
 pub fn lines_plugin(plugin: &Path, out: &Path, tasks: u32, node_cpus: u32, read: &str) -> OsString {
     plugin_value(plugin, out, &format!("mode=lines,tasks={tasks},node_cpus={node_cpus}{read}"))
+}
+
+/// The value of QEMU's `-plugin` for instructions by stack. With several CPUs QEMU must give each a host thread.
+pub fn stacks_plugin(plugin: &Path, out: &Path) -> OsString {
+    plugin_value(plugin, out, "mode=stacks")
 }
 
 fn plugin_value(plugin: &Path, out: &Path, arguments: &str) -> OsString {

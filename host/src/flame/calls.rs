@@ -1,0 +1,196 @@
+//! Names for a tree of calls: places become functions, and what has the same names on its way is one.
+//!
+//! A place and a way are named once, however many counts lie there: a compiler's run has millions.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap};
+
+use darter_measure::{StackCounts, Symbols};
+
+use super::programs::Programs;
+use super::samples::{Mapping, find};
+use super::{UNKNOWN, clean, of_kernel, text};
+
+/// A function or program, by its place in the list of names.
+type Name = usize;
+/// A way of names, by its place in the list of ways. 0: the empty one.
+type Way = usize;
+
+pub struct Calls<'a> {
+    counts: &'a StackCounts,
+    kernel: &'a Symbols,
+    programs: Programs<'a>,
+    /// Of each program.
+    mappings: Vec<Vec<Mapping>>,
+    /// Which program each node belongs to.
+    owners: Vec<usize>,
+    names: Vec<String>,
+    numbers: HashMap<String, Name>,
+    /// By program and address.
+    places: HashMap<(usize, u64), Name>,
+    /// The way that leads to it, and the name at its end.
+    ways: Vec<(Way, Name)>,
+    next: HashMap<(Way, Name), Way>,
+    /// The way of a node's calls, and of those that enter the kernel.
+    of_nodes: Vec<[Option<Way>; 2]>,
+}
+
+fn in_kernel(place: u64) -> bool {
+    place >> 63 != 0
+}
+
+impl<'a> Calls<'a> {
+    /// `threads` and `mappings`: what each program's threads are called, and where its files lie.
+    pub fn new(
+        counts: &'a StackCounts,
+        threads: &[String],
+        mappings: Vec<Vec<Mapping>>,
+        kernel: &'a Symbols,
+        programs: Programs<'a>,
+    ) -> Self {
+        let mut owners: Vec<usize> = Vec::with_capacity(counts.nodes.len());
+        for &(parent, place) in &counts.nodes {
+            let owner = owners.get(parent).copied().filter(|_| parent > 0);
+            owners.push(owner.unwrap_or_else(|| usize::try_from(place).unwrap_or_default()));
+        }
+        let mut calls = Self {
+            counts,
+            kernel,
+            programs,
+            mappings,
+            owners,
+            names: Vec::new(),
+            numbers: HashMap::new(),
+            places: HashMap::new(),
+            ways: vec![(0, 0)],
+            next: HashMap::new(),
+            of_nodes: vec![[None; 2]; counts.nodes.len()],
+        };
+        // The first names are the programs'.
+        for (number, thread) in threads.iter().enumerate() {
+            calls.names.push(if number == 0 { "kernel".into() } else { clean(thread) });
+        }
+        calls
+    }
+
+    /// A line for each way: who ran, its functions, then the kernel's with their mark, and how many instructions.
+    pub fn fold(mut self) -> String {
+        let mut sums: HashMap<Way, u64> = HashMap::new();
+        for &(node, place, count) in &self.counts.counts {
+            let way = self.way(node, in_kernel(place));
+            let owner = self.owners.get(node).copied().unwrap_or_default();
+            let name = self.name(owner, place);
+            let way = self.step(way, name);
+            *sums.entry(way).or_default() += count;
+        }
+        let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+        for (mut way, count) in sums {
+            let mut names = Vec::new();
+            while let Some((before, name)) = self.ways.get(way).filter(|_| way > 0) {
+                names.extend(self.names.get(*name).map(String::as_str));
+                way = *before;
+            }
+            names.reverse();
+            *lines.entry(names.join(";")).or_default() += count;
+        }
+        text(&lines)
+    }
+
+    /// The way of what a node has called, or of the kernel's that was entered there.
+    fn way(&mut self, node: usize, kernel: bool) -> Way {
+        // From the outermost without a way yet: stacks are too deep for recursion.
+        let mut todo = Vec::new();
+        let (mut node, mut kernel) = (node, kernel);
+        let mut way = loop {
+            if let Some(way) = self.of_nodes.get(node).and_then(|ways| ways[usize::from(kernel)]) {
+                break way;
+            }
+            let Some(&(parent, place)) = self.counts.nodes.get(node).filter(|_| node > 0) else { break 0 };
+            todo.push((node, kernel));
+            (node, kernel) = (parent, parent > 0 && in_kernel(place));
+        };
+        for (node, kernel) in todo.into_iter().rev() {
+            let Some(&(parent, place)) = self.counts.nodes.get(node) else { continue };
+            let owner = self.owners.get(node).copied().unwrap_or_default();
+            let name = match parent {
+                0 => owner,
+                // A call returns behind it; what entered the kernel is the place itself.
+                _ if kernel && !in_kernel(place) => self.name(owner, place),
+                _ => self.name(owner, place.saturating_sub(1)),
+            };
+            way = self.step(way, name);
+            if let Some(ways) = self.of_nodes.get_mut(node) {
+                ways[usize::from(kernel)] = Some(way);
+            }
+        }
+        way
+    }
+
+    fn step(&mut self, way: Way, name: Name) -> Way {
+        let ways = &mut self.ways;
+        *self.next.entry((way, name)).or_insert_with(|| {
+            ways.push((way, name));
+            ways.len() - 1
+        })
+    }
+
+    /// The function at a place of a program, or of the kernel.
+    fn name(&mut self, program: usize, place: u64) -> Name {
+        let program = if in_kernel(place) { 0 } else { program };
+        if let Some(name) = self.places.get(&(program, place)) {
+            return *name;
+        }
+        let text = if in_kernel(place) {
+            of_kernel(self.kernel, place)
+        } else {
+            let found = self.mappings.get(program).and_then(|maps| find(maps, place));
+            let name = found.map(|(mapping, offset)| self.programs.name(&mapping.file, offset));
+            clean(&name.unwrap_or_else(|| UNKNOWN.into()))
+        };
+        let names = &mut self.names;
+        let name = *self.numbers.entry(text).or_insert_with_key(|text| {
+            names.push(text.clone());
+            names.len() - 1
+        });
+        self.places.insert((program, place), name);
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Flame;
+    use crate::paths::Tree;
+
+    #[test]
+    fn what_has_the_same_names_is_one_line() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: Flame,
+        }
+        let options = Line::try_parse_from(["flame", "--", "true"]).unwrap().options;
+        let kernel =
+            Symbols::from_system_map("ffffffff80200000 T entry\nffffffff80200100 T fault\n").unwrap();
+        let entry = 0xffff_ffff_8020_0000_u64;
+        let text = format!(
+            r#"{{"instructions":22,"programs":[["",0,0,[]],["/a;b",0,0,[]]],
+            "nodes":[[0,0],[0,1],[1,4096],[2,{}],[0,0]],
+            "counts":[[1,4096,1],[1,4100,2],[2,8192,3],[2,{entry},4],[3,{},5],[4,{entry},7]]}}"#,
+            entry + 0x100,
+            entry + 0x104
+        );
+        let counts = darter_measure::parse_stacks(&text).unwrap();
+        let paths = Tree::find();
+        let threads = [String::new(), "a;b".into()];
+        let programs = Programs::new(&paths, &options.machine);
+        let folded = Calls::new(&counts, &threads, vec![Vec::new(); 2], &kernel, programs).fold();
+        assert_eq!(
+            folded,
+            "a:b;[unknown] 3\na:b;[unknown];[unknown] 3\na:b;[unknown];entry_[k] 4\n\
+             a:b;[unknown];entry_[k];fault_[k] 5\nkernel;entry_[k] 7\n"
+        );
+    }
+}

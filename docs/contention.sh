@@ -24,12 +24,12 @@ ran() {
     }
     sh -c "$filter" <"$work/out" >"$work/shown"
     printf '```\n$ ./darter %s\n' "$*"
-    cut -c1-130 "$work/shown"
+    cat "$work/shown"
     printf '```\n\n'
 }
 
-# The third table of `top`: a second in the middle, when all tasks run.
-second='awk -v RS= "NR == 3"'
+# The third table of `top`: a second in the middle, when all tasks run. Less the part of a place that 80 columns have room for.
+second='awk -v RS= "NR == 3" | cut -c1-75'
 
 # wants WHAT PATTERN: the last block has it.
 wants() {
@@ -59,7 +59,7 @@ END
     cat <<'END'
 ## 2. Who waits: `darter top`
 
-`scol` counts how often the CPU found a lock taken in a second; `label` is the last such lock, with the place in the source that asked for it. A terminal shows the same, refreshed, with
+`scol` counts how often the CPU found a lock taken in a second; `label` is the last such lock (and, where there is room, the place in the source that asked for it). A terminal shows the same, refreshed, with
 keys to sort and filter.
 
 END

@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large scheduler-report calls calls-gate growth growth-gate report browser contention exits allocators shares shares-gate loads builds builds-setup test counts hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large scheduler-report calls calls-gate growth growth-gate report browser walks exits allocators shares shares-gate loads builds builds-setup test counts hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -83,8 +83,9 @@ report: build ## One page of rates, instructions, lines, the model and the grid,
 browser: ## Install Chromium, in which a hosted test measures that page at the width of a phone and of a desktop (it is skipped without)
 	@setup/browser.sh
 
-contention: build ## How a contended lock is found, seen and mended, with what the tools print: docs/contention.md (two minutes)
-	@docs/contention.sh
+walks: build builds-setup ## How contended locks are found, seen and mended, with what the tools print: docs/contention.md, docs/build-locks.md (eight minutes)
+	@docs/walks/contention.sh
+	@docs/walks/build-locks.sh
 
 exits: build ## How often an operation makes a CPU leave the guest under KVM, Darter beside Linux: docs/exits.md (five minutes)
 	target/release/darter exits --vs linux --page docs/exits.md

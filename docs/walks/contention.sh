@@ -2,43 +2,10 @@
 # Writes docs/contention.md: how a contended lock is found, seen and mended. Each command that stands there was run by this script, and what stands below it is what it
 # printed; the pictures beside it too. The lock is `vm_token` (DESIGN.md, "One lock around the VM system").
 #
-#   make contention        (two minutes; CPUS, 8)
+#   make walks        (this page: two minutes; CPUS, 8)
 #
 # Status: 0; 1 where a command fails, or the tools do not name the lock: then the page stays as it was.
-root=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd) || exit 125
-cd "$root" || exit 125
-cpus=${CPUS:-8}
-work=$(mktemp -d) || exit 125
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-
-# ran FILTER COMMAND...: a block with the command and what FILTER leaves of what it printed; that stays in $work/shown.
-ran() {
-    filter=$1
-    shift
-    echo "docs/contention: $*" >&2
-    timeout 300 target/release/darter "$@" >"$work/out" 2>"$work/err" </dev/null || {
-        cat "$work/out" "$work/err" >&2
-        echo "docs/contention: failed: darter $*" >&2
-        exit 1
-    }
-    sh -c "$filter" <"$work/out" >"$work/shown"
-    printf '```\n$ ./darter %s\n' "$*"
-    cat "$work/shown"
-    printf '```\n\n'
-}
-
-# The third table of `top`: a second in the middle, when all tasks run. Less the part of a place that 80 columns have room for.
-second='awk -v RS= "NR == 3" | cut -c1-75'
-
-# wants WHAT PATTERN: the last block has it.
-wants() {
-    grep -q "$2" "$work/shown" || {
-        cat "$work/out" >&2
-        echo "docs/contention: $1" >&2
-        exit 1
-    }
-}
+. "$(dirname -- "$0")/common"
 
 page() {
     cat <<END
@@ -48,7 +15,7 @@ In 2011 DragonFly BSD's page faults ran under one lock, the vm_token. More CPUs 
 each CPU, how often it had collided, and with whom. In 2017 NetBSD's builds were sped up by what lockstat and flame graphs showed. This page goes that way with Darter's own
 tools. Darter has no such lock; \`vm_token=1\` on its command line puts one around the VM system again.
 
-Made by \`make contention\` on $(nproc) CPUs of the host, with $cpus virtual CPUs by emulation: with more virtual CPUs than real ones a holder of a lock is preempted now and then.
+Made by \`make walks\` on $(nproc) CPUs of the host, with $cpus virtual CPUs by emulation: with more virtual CPUs than real ones a holder of a lock is preempted now and then.
 
 ## 1. More CPUs, less work
 
@@ -113,5 +80,4 @@ END
     ran 'sed -n "/^before/,\$p"' bench faultzf doexec faultfile --cpus "$cpus" --runs 3 --seconds 0.5 --compare vm_token
 }
 
-page >"$work/page" || exit 1
-cp "$work/page" docs/contention.md
+make_page docs/contention.md

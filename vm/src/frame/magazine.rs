@@ -165,7 +165,7 @@ pub(super) fn cached_everywhere() -> u64 {
 }
 
 /// Takes a frame; its contents are unspecified.
-#[inline]
+#[inline(always)]
 pub(super) fn take() -> Option<&'static Frame> {
     crate::order::assert_no_node_locked();
     let m = MAGAZINE.this();

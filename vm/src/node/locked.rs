@@ -164,7 +164,7 @@ impl<'g> Locked<'g> {
     }
 
     /// Sets an absent entry to a page that the leaf will own.
-    #[inline]
+    #[inline(always)]
     pub fn fill_owned<M: Machine>(&mut self, index: u16, frame: OwnedFrame, prot: Prot) {
         let entry = Entry::page::<M>(frame.into_private().addr(), prot, true);
         debug_assert!(self.entry(index).is_absent() && self.node.is_leaf());

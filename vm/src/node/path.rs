@@ -55,6 +55,22 @@ impl<'g> WalkPath<'g> {
         Self { upper, node }
     }
 
+    /// Walks from `root`, a space's, to the leaf of `addr`; None: there is none as yet.
+    #[inline(always)]
+    pub fn to_leaf<M: Machine>(root: &'g Node, addr: usize, rcu: &'g RcuRead) -> Option<Self> {
+        debug_assert_eq!(root.level(), M::LEVELS - 1);
+        let mut table = root.table();
+        let mut upper = None;
+        for level in (1..M::LEVELS).rev() {
+            // SAFETY: the root's table, or one that an entry led to within this section.
+            let entry = unsafe { cell(table, index_of(addr, level)) };
+            table = leaf::look(entry).table::<M>()?;
+            upper = Some(entry);
+        }
+        // SAFETY: as above.
+        Some(Self { upper, node: unsafe { node_of(table, rcu) } })
+    }
+
     /// The way from `parent`, an interior node, to the node under its entry `index`.
     #[inline]
     pub fn below<M: Machine>(parent: &'g Node, index: u16, rcu: &'g RcuRead) -> Option<Self> {
@@ -68,7 +84,7 @@ impl<'g> WalkPath<'g> {
     }
 
     /// Locks the node, if it is still where it was found: None, and the walk begins anew, if it is stray.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn enter<'a, M: Machine>(&self, held: &'a mut Held<'_, impl Before<Leaf>>) -> Option<Locked<'a>>
     where

@@ -228,6 +228,12 @@ impl SegmentList {
     /// The segment that covers `index`.
     #[inline]
     pub fn find(&self, index: u16) -> Option<&Segment> {
+        self.find_quickly(index)
+    }
+
+    /// As [`Self::find`], in place.
+    #[inline(always)]
+    pub fn find_quickly(&self, index: u16) -> Option<&Segment> {
         let all = self.as_slice();
         if all.len() <= 8 {
             return all.iter().find(|s| s.start <= index && index < s.end);

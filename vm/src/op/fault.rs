@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod cow;
+mod first;
 mod large;
 mod stack;
 
@@ -119,7 +120,22 @@ impl Spare {
 impl<M: Machine> Space<M> {
     /// Makes `access` to `addr` possible or says why it is not. May sleep.
     pub fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), FaultError> {
-        let mut spare = None;
+        let first = if access.write { self.fill_at_first_write(addr.0) } else { Err(None) };
+        match first {
+            Ok(()) => Ok(()),
+            Err(zeroed) => self.fault_of_any_kind(addr, access, zeroed),
+        }
+    }
+
+    /// With a page of zeros, if one was taken before.
+    #[inline(never)]
+    fn fault_of_any_kind(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        zeroed: Option<OwnedFrame>,
+    ) -> Result<(), FaultError> {
+        let mut spare = zeroed.map(|frame| Spare { frame, zero: true, policy: Policy::NONE });
         let result = self.fault_with(addr.0, access, &mut spare);
         if result.is_err() {
             FAULTS.this().refused.add(1);

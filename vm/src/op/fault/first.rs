@@ -36,7 +36,8 @@ impl<M: Machine> Space<M> {
         if !leaf.peek(index).is_absent() || !path.is_writable::<M>() {
             return Err(None);
         }
-        if leaf.counts().private() == 0 && self.may_want_large() {
+        // Before there is any: it may become a large one, or is a file's, of which the page of zeros would not be wanted.
+        if leaf.counts().private() == 0 && (leaf.maps_objects() || self.may_want_large()) {
             return Err(None);
         }
         // What is mapped there is known only under the lock; most likely it is private memory without a policy of its own.

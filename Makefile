@@ -83,9 +83,8 @@ report: build ## One page of rates, instructions, lines, the model and the grid,
 browser: ## Install Chromium, in which a hosted test measures that page at the width of a phone and of a desktop (it is skipped without)
 	@setup/browser.sh
 
-walks: build builds-setup ## How contended locks are found, seen and mended, with what the tools print: docs/contention.md, docs/build-locks.md (eight minutes)
+walks: build ## How a contended lock is found, seen and mended, with what the tools print: docs/contention.md (two minutes)
 	@docs/walks/contention.sh
-	@docs/walks/build-locks.sh
 
 exits: build ## How often an operation makes a CPU leave the guest under KVM, Darter beside Linux: docs/exits.md (five minutes)
 	target/release/darter exits --vs linux --page docs/exits.md

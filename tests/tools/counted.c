@@ -4,29 +4,49 @@
  */
 #include <stdlib.h>
 
-/* A round is much shorter than the time between two samples, or they would meet the same function again and again.
- * An instruction, two in each iteration, and the return: 2 * COUNT + 2 in a round. */
-#define FUNCTION(name, count)                                                                                          \
+/* An instruction, two in each iteration, and the return: 2,002 in a part. */
+#define FUNCTION(name)                                                                                                 \
 	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n"                                    \
-		"mov $" #count ", %ecx\n1: dec %ecx\njnz 1b\nret\n.size " #name ", . - " #name "\n");                  \
+		"mov $1000, %ecx\n1: dec %ecx\njnz 1b\nret\n.size " #name ", . - " #name "\n");                         \
 	void name(void)
 
-FUNCTION(six_parts, 6000);
-FUNCTION(three_parts, 3000);
-FUNCTION(one_part, 1000);
+FUNCTION(six_parts);
+FUNCTION(three_parts);
+FUNCTION(one_part);
 
-static __attribute__((noinline)) void both(void)
+static __attribute__((noinline)) void both(int six)
 {
-	six_parts();
-	three_parts();
+	if (six)
+		six_parts();
+	else
+		three_parts();
 	__asm__ volatile("");
+}
+
+/* The parts of a round come in an order that is another one each time: in the same order, samples would meet the same one again and again. */
+static void shuffle(char *parts, int count)
+{
+	static unsigned long state = 1;
+	for (int left = count; left > 1; left--) {
+		state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+		int at = state % left;
+		char part = parts[at];
+		parts[at] = parts[left - 1];
+		parts[left - 1] = part;
+	}
 }
 
 int main(int argc, char **argv)
 {
+	char parts[] = { 6, 6, 6, 6, 6, 6, 3, 3, 3, 1 };
 	for (long rounds = argc > 1 ? atol(argv[1]) : 1; rounds > 0; rounds--) {
-		both();
-		one_part();
+		shuffle(parts, sizeof parts);
+		for (unsigned i = 0; i < sizeof parts; i++) {
+			if (parts[i] == 1)
+				one_part();
+			else
+				both(parts[i] == 6);
+		}
 	}
 	return 6;
 }

@@ -26,8 +26,8 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b <= 3 && b - a <= 3) }'; }
 rounds=4000
 flame --exact -- /counted $rounds
 expect status "$rc" 6
-expect 'what six parts execute' "$(count '^counted;.*main;both;six_parts$')" $((rounds * 12002))
-expect 'what three parts execute' "$(count '^counted;.*main;both;three_parts$')" $((rounds * 6002))
+expect 'what six parts execute' "$(count '^counted;.*main;both;six_parts$')" $((rounds * 12012))
+expect 'what three parts execute' "$(count '^counted;.*main;both;three_parts$')" $((rounds * 6006))
 expect 'what one part executes' "$(count '^counted;.*main;one_part$')" $((rounds * 2002))
 expect 'the sum of all stacks' "$(total)" "$(number)"
 [ "$(count '^counted;.*_\[k\]$')" -gt 1000 ] || { echo 'a program of some seconds has nothing in the kernel'; status=1; }
@@ -47,8 +47,8 @@ done
 # Two processes at once, then one that the same shell waits for: each with its own calls, and a difference is drawn.
 flame --exact --diff "$work/old" -- sh -c '/counted 2000 & /counted 1000; wait; /counted 500'
 expect 'status of a shell' "$rc" 6
-expect 'what six parts execute in three processes' "$(count '^counted;.*main;both;six_parts$')" $((3500 * 12002))
-expect 'what they execute in all' "$(count 'six_parts$')" $((3500 * 12002))
+expect 'what six parts execute in three processes' "$(count '^counted;.*main;both;six_parts$')" $((3500 * 12012))
+expect 'what they execute in all' "$(count 'six_parts$')" $((3500 * 12012))
 expect 'the sum with three processes' "$(total)" "$(number)"
 [ "$(count '^sh;.*sys_execve')" -gt 1000 ] || { echo 'the shell executes nothing'; status=1; }
 grep -q six_parts "$work/graph.svg" || { echo 'the graph of the difference does not name it'; status=1; }

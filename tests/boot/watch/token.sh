@@ -1,7 +1,7 @@
 #!/bin/sh
 # time limit: 240
 # With one lock around the VM system (vm_token=1) lockstat names it as the first entry, with who waits for it; without it the same load waits for
-# fewer than a twentieth: where its tasks are made and end, and share what their parent had.
+# fewer than a hundredth: where its tasks are made and end, and share what their parent had.
 . tests/boot/common
 case $DARTER_KERNEL in linux) skip 'only Darter has that switch' ;; esac
 
@@ -24,5 +24,5 @@ rows "$work/with" | grep -q '^Sleeping vm_token vm/src/op/fault.rs' || { echo 'n
 # Waits of all callers, by section.
 waits() { awk '/^-- Acq/ { exit } NF >= 7 && $(NF - 1) == "<all>" && $NF == "<all>" { sum += $2 } END { print sum + 0 }' "$1"; }
 echo "waits: $(waits "$work/with") with it, $(waits "$work/without") without"
-[ $(($(waits "$work/without") * 20)) -lt "$(waits "$work/with")" ] || { echo 'there are as many waits without the token'; status=1; }
+[ $(($(waits "$work/without") * 100)) -lt "$(waits "$work/with")" ] || { echo 'there are as many waits without the token'; status=1; }
 exit $status

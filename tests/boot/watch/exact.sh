@@ -20,8 +20,8 @@ total() { count .; }
 number() { sed -n 's/^darter: \([0-9]*\) instructions: .*/\1/p' "$work/err"; }
 # share NAME: of the program's, in a hundred, of what is in the function itself.
 share() { awk -v name="$1" '{ n = $NF; sub(/ [0-9]+$/, "") } /^counted;/ { all += n; if ($0 ~ ";" name "$") some += n } END { printf "%.2f\n", all ? 100 * some / all : 0 }' "$work/folded"; }
-# near A B: within ten. As a rule samples are within three of what was counted; on a busy host a run of some seconds strays by five now and then.
-near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b <= 10 && b - a <= 10) }'; }
+# near A B: within three.
+near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b <= 3 && b - a <= 3) }'; }
 
 rounds=4000
 flame --exact -- /counted $rounds

@@ -35,8 +35,8 @@ grep -q six_parts "$work/graph.svg" || { echo 'the graph does not name it'; stat
 for name in six_parts three_parts one_part; do eval "exact_$name=$(share $name)"; done
 cp "$work/folded" "$work/old"
 
-# The same load by samples, long enough for some thousand.
-flame --rate 1000 -- /counted 400000
+# The same load by samples, long enough for many thousand.
+flame --rate 1000 -- /counted 1600000
 expect 'status of the sampled one' "$rc" 6
 for name in six_parts three_parts one_part; do
     eval "exact=\$exact_$name"

@@ -13,6 +13,7 @@ pub use virtio::Disk;
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 
@@ -195,7 +196,11 @@ impl Machine {
             args.push(file.into());
         }
         args.push("-append".into());
-        args.push(self.with_devices(&boot.command_line).into());
+        let mut line = self.with_devices(&boot.command_line);
+        if !self.deterministic {
+            line = format!("{} {line}", clock(SystemTime::now()));
+        }
+        args.push(line.into());
         args.extend(self.extra.iter().cloned());
         Ok(args)
     }
@@ -249,9 +254,22 @@ impl Machine {
     }
 }
 
+/// The word that tells the kernel when its machine was started: QEMU's CMOS clock lacks the part of a second. Linux takes it for an option of a module that it does not have.
+fn clock(now: SystemTime) -> String {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("darter.clock={}.{:09}", now.as_secs(), now.subsec_nanos())
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_is_told_to_the_nanosecond() {
+        use std::time::Duration;
+
+        assert_eq!(clock(UNIX_EPOCH + Duration::new(1_764_385_000, 40)), "darter.clock=1764385000.000000040");
+    }
 
     #[test]
     fn nodes_lie_one_after_another_around_the_hole_below_4_gib() {

@@ -10,6 +10,8 @@ pub mod seat;
 mod signal;
 mod trap;
 mod user_fault;
+#[cfg(any(test, target_os = "none"))]
+mod wall_clock;
 
 #[cfg(not(target_os = "none"))]
 mod hosted;

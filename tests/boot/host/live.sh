@@ -67,6 +67,13 @@ live -- sh -c 'look() { find "$0" -type f -exec cat {} + && ls -lR "$0" && cat "
 case $DARTER_KERNEL in linux) ;; *) expect 'what is asked for again' "$out" '1704
 0 requests' ;; esac
 
+# A file that was written just before the machine was started is not from its future.
+for _ in 1 2 3 4; do
+    touch "$work/now"
+    live -- sh -c '[ "$(date +%s.%N)" \> "$(date -r "$0" +%s.%N)" ] && echo later || echo "$(date +%s.%N) is before $(date -r "$0" +%s.%N)"' "$work/now"
+    case $DARTER_KERNEL in linux) ;; *) expect 'the time' "$out" later ;; esac
+done
+
 # Who, where, and with which environment.
 cat >"$work/who" <<'SH'
 id -u; id -g; id -G; pwd; umask; touch "made-$$"; stat -c '%u %g %a' "made-$$"; rm "made-$$"

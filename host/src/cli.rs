@@ -91,6 +91,7 @@ pub enum Command {
     ///
     /// Stacks are sampled at the CPUs' ticks and walked by frame pointers: a program built without them shows its innermost function, and what is inlined has no frame. CPUs that idle are not
     /// sampled. With --exact nothing is sampled: every instruction is counted, those of CPUs that idle too, and a wide frame is one of many instructions, not of much time.
+    /// With --lines the graph is of cache lines that CPUs take from each other, by who takes them from whom.
     /// The program's streams, signals and exit status are those of `run`; its addresses are not drawn at random (norandmaps).
     Flame(Box<Flame>),
     /// Run the booted tests in tests/boot

@@ -74,8 +74,13 @@ pub struct Flame {
     /// Count every instruction instead, on all CPUs, from the start of the program to its end, in emulation (2 to 20 times slower). Calls are followed one by one,
     /// with frame pointers or without; where a program changes its own stack (coroutines), callers may be wrong, and the function that runs and the sum still are
     /// exact. A repeated string instruction is one. Nothing is drawn of a program that has not ended
-    #[arg(long, conflicts_with = "rate")]
+    #[arg(long, conflicts_with_all = ["rate", "lines"])]
     pub exact: bool,
+    /// Count instead every cache line that a CPU takes from another, by the calls of who takes it, in emulation (as --exact; slower). The last frame says who had
+    /// written the line. Lines that are taken at programs' addresses are drawn with --lines=all, and else said to be left out. Caches are endless, and what was written
+    /// before the program began is not known
+    #[arg(long, conflicts_with = "rate", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "kernel", value_name = "kernel|all")]
+    pub lines: Option<flame::Whose>,
     /// The graph
     #[arg(short = 'o', long, default_value = flame::OUTPUT, value_parser = flame::parse_output, value_name = "FILE.svg")]
     pub output: PathBuf,

@@ -1,4 +1,5 @@
-//! `darter flame`: where CPUs were while a program ran, as a flame graph; with `--exact`, by counting (`exact`).
+//! `darter flame`: where CPUs were while a program ran, as a flame graph; with `--exact`, by counting (`exact`); with `--lines`, who takes cache lines
+//! from whom (`lines`).
 //!
 //! The kernel takes samples at the tick (kernel/src/trace/sample.rs); init sends them several times before their places are used again, with the mappings of the threads in
 //! them. Names come from the kernel's file and from the programs' files, found through the root. What came before a machine failed is drawn.
@@ -6,6 +7,8 @@
 
 mod calls;
 mod exact;
+mod lines;
+mod placed;
 mod programs;
 mod samples;
 
@@ -25,6 +28,8 @@ use crate::relay::output::Sink;
 use crate::root::Watch;
 use crate::run::{self, Ended, Watching};
 use crate::symbols;
+use exact::Counting;
+pub use lines::Whose;
 use programs::Programs;
 use samples::{Samples, Stack};
 
@@ -56,6 +61,14 @@ struct Taken {
     but: String,
 }
 
+impl Taken {
+    /// Nothing yet, as the program did not come to its end.
+    fn unfinished(ended: Ended) -> Taken {
+        let but = "the program did not come to its end".into();
+        Taken { folded: String::new(), all: 0, ended, unit: "", how: String::new(), but }
+    }
+}
+
 pub fn flame(options: &Flame) -> Result<u8> {
     // What cannot be read is said before a program runs for nothing.
     let old = options
@@ -64,14 +77,26 @@ pub fn flame(options: &Flame) -> Result<u8> {
         .map(|path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display())));
     let old = old.transpose()?;
     let paths = Tree::find();
-    if options.exact {
-        exact::check(&options.machine, &paths)?;
+    match (options.exact, options.lines) {
+        (true, _) => exact::check("--exact", &options.machine, &paths)?,
+        (_, Some(_)) => exact::check("--lines", &options.machine, &paths)?,
+        _ => {}
     }
     let kernel = symbols::of(&options.machine.kernel, &paths)?;
     let mut machine = options.machine.clone();
     machine.append.insert(0, APPEND.into());
-    let taken = if options.exact {
-        exact::count(&mut machine, &options.command, &kernel, &paths)?
+    let taken = if options.exact || options.lines.is_some() {
+        let command = &*options.command;
+        let counting = Counting { machine: &mut machine, command, kernel: &kernel, paths: &paths };
+        let taken = match options.lines {
+            Some(whose) => lines::count(counting, whose)?,
+            None => exact::count(counting)?,
+        };
+        let folded = sum(&taken.folded);
+        if folded != taken.all {
+            bail!("the graph would have {folded} {}, and {} were counted", taken.unit, taken.all);
+        }
+        taken
     } else {
         sample(&machine, options, &kernel, &paths)?
     };
@@ -152,6 +177,11 @@ fn text(lines: &BTreeMap<String, u64>) -> String {
         let _ = writeln!(text, "{line} {count}");
         text
     })
+}
+
+/// Of all lines' numbers.
+fn sum(folded: &str) -> u64 {
+    folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
 
 fn line(stack: &Stack, samples: &Samples, kernel: &Symbols, programs: &mut Programs<'_>) -> String {

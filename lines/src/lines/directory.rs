@@ -32,23 +32,33 @@ pub struct Line {
     write: AtomicU64,
 }
 
-/// The last write of a line.
+/// Programs that are told apart; the last number stands for all others.
+pub const PROGRAMS: u16 = 1 << (64 - PROGRAM_BIT);
+const PC_BITS: u32 = 48;
+const PROGRAM_BIT: u32 = PC_BITS + 6;
+const _: () = assert!(MAX_CPUS < 1 << (PROGRAM_BIT - PC_BITS));
+
+/// Who makes an access. Of a line's last one that wrote, this is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Write {
     pub cpu: usize,
+    /// Below `PROGRAMS`; 0 where none is told apart.
+    pub program: u16,
     pub pc: u64,
 }
 
 impl Write {
-    /// 48 bits of address and the CPU above them.
+    /// 48 bits of address, the CPU above them, then the program.
     fn pack(self) -> u64 {
-        (self.pc & ((1 << 48) - 1)) | ((self.cpu as u64) << 48)
+        let below = self.pc & ((1 << PC_BITS) - 1) | (self.cpu as u64) << PC_BITS;
+        below | u64::from(self.program) << PROGRAM_BIT
     }
 
     fn unpack(word: u64) -> Write {
         // Canonical addresses repeat bit 47 above it.
-        let pc = ((word << 16) as i64 >> 16) as u64;
-        Write { cpu: (word >> 48) as usize, pc }
+        let pc = ((word << (64 - PC_BITS)) as i64 >> (64 - PC_BITS)) as u64;
+        let cpu = (word >> PC_BITS) as usize & ((1 << (PROGRAM_BIT - PC_BITS)) - 1);
+        Write { cpu, program: (word >> PROGRAM_BIT) as u16, pc }
     }
 }
 
@@ -85,14 +95,15 @@ impl Directory {
 }
 
 impl Line {
-    /// CPU `cpu` (below `MAX_CPUS`) reads or writes the line at `pc`.
+    /// A CPU (below `MAX_CPUS`) reads or writes the line.
     #[inline]
-    pub fn access(&self, cpu: usize, write: bool, pc: u64) -> Option<Taken> {
+    pub fn access(&self, by: Write, write: bool) -> Option<Taken> {
+        let cpu = by.cpu;
         let mine = 1 << cpu;
         let holders = self.holders.load(Relaxed);
         if write {
             let taken = if holders == mine | WRITTEN { None } else { self.take_to_write(cpu) };
-            self.write.store(Write { cpu, pc }.pack(), Relaxed);
+            self.write.store(by.pack(), Relaxed);
             return taken;
         }
         if holders & mine != 0 { None } else { self.take_to_read(cpu) }
@@ -162,7 +173,7 @@ mod tests {
 
     impl Directory {
         fn access(&self, line: u64, cpu: usize, write: bool, pc: u64) -> Option<Taken> {
-            self.line(line)?.access(cpu, write, pc)
+            self.line(line)?.access(Write { cpu, program: 0, pc }, write)
         }
     }
 
@@ -186,7 +197,7 @@ mod tests {
         let directory = directory();
         assert_eq!(directory.access(300, 0, true, PC), None);
         for cpu in 1..4 {
-            let write = Write { cpu: 0, pc: PC };
+            let write = Write { cpu: 0, program: 0, pc: PC };
             assert_eq!(directory.access(300, cpu, false, 0x40), Some(Taken { from: 0, write: Some(write) }));
             assert_eq!(directory.access(300, cpu, false, 0x40), None);
         }
@@ -197,10 +208,10 @@ mod tests {
     fn a_writer_takes_the_line_from_all_that_hold_it() {
         let directory = directory();
         directory.access(400, 0, true, 0x1000);
-        let write = Some(Write { cpu: 0, pc: 0x1000 });
+        let write = Some(Write { cpu: 0, program: 0, pc: 0x1000 });
         assert_eq!(directory.access(400, 62, true, PC), Some(Taken { from: 0, write }));
         assert_eq!(directory.access(400, 62, true, PC), None);
-        let write = Some(Write { cpu: 62, pc: PC });
+        let write = Some(Write { cpu: 62, program: 0, pc: PC });
         assert_eq!(directory.access(400, 0, true, 0x1000), Some(Taken { from: 62, write }));
     }
 
@@ -222,8 +233,9 @@ mod tests {
     #[test]
     fn program_counters_of_both_halves_survive_packing() {
         for pc in [0, 0x7fff_ffff_fff0, PC, u64::MAX] {
-            for cpu in [0, 62] {
-                assert_eq!(Write::unpack(Write { cpu, pc }.pack()), Write { cpu, pc });
+            for (cpu, program) in [(0, 0), (62, 0), (0, PROGRAMS - 1), (62, PROGRAMS - 1)] {
+                let write = Write { cpu, program, pc };
+                assert_eq!(Write::unpack(write.pack()), write);
             }
         }
     }

@@ -1,13 +1,17 @@
-//! Stack mode's side towards QEMU: what it translates is counted, and each block is told to the walker of its CPU.
+//! Stack and transfer mode's side towards QEMU: what it translates is counted, and each block is told to the walker of its CPU; in transfer mode, what
+//! the CPU takes from others as well.
 
 use super::abi::*;
-use super::{cpus, leave, reading};
-use crate::lines::directory::MAX_CPUS;
+use super::{OPTIONS, cpus, leave, reading};
+use crate::lines::directory::{MAX_CPUS, Taken};
+use crate::lines::recorder::Access;
+use crate::options::Mode;
 use crate::stacks::flow::{Block, End, Known};
-use crate::stacks::{self, Machine, Register, Shared, Walker};
+use crate::stacks::transfers::Taking;
+use crate::stacks::{self, Machine, Register, Shared, Walker, transfers};
 use core::ffi::{c_uint, c_void};
 use core::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 static BLOCKS: Known = Known::new();
@@ -16,6 +20,8 @@ static WALKERS: LazyLock<[Mutex<Walker>; MAX_CPUS]> =
     LazyLock::new(|| std::array::from_fn(|_| Mutex::default()));
 /// QEMU's counts of instructions; made at installation.
 static BOARD: AtomicPtr<Scoreboard> = AtomicPtr::new(ptr::null_mut());
+/// Lines that a CPU has taken from others. Written with its walker locked, so that who has locked it sees here what the walker was told.
+static TAKEN: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 /// What init is called.
 const INIT: &str = "/init";
 
@@ -73,10 +79,30 @@ impl Machine for Present {
 extern "C" fn entered(cpu: c_uint, block: *mut c_void) {
     // SAFETY: registered with a leaked `Block`, which is only ever shared.
     let block = unsafe { &*block.cast::<Block>() };
-    let Some(cpu) = cpus::cpu(cpu) else { return };
-    if let Some(mut walker) = walker(cpu) {
-        walker.block(block, executed(cpu), &SHARED, &mut Present);
+    let Some(cpus::Cpu { recorder, .. }) = cpus::this(cpu) else { return };
+    if let Some(mut walker) = walker(recorder.cpu) {
+        walker.block(block, executed(recorder.cpu), &SHARED, &mut Present);
+        recorder.executes = walker.executes();
     }
+}
+
+/// In transfer mode: a CPU has taken a line.
+#[cold]
+pub fn took(cpu: usize, access: &Access, taken: Taken) {
+    if let Some(mut walker) = walker(cpu) {
+        TAKEN[cpu].fetch_add(1, Relaxed);
+        walker.took(Taking::new(access, taken));
+    }
+}
+
+/// Lines that a CPU, whose walker is locked, has taken from others.
+fn taken(cpu: usize) -> u64 {
+    TAKEN[cpu].load(Relaxed)
+}
+
+/// Are the lines counted that CPUs take, and not instructions?
+fn counts_transfers() -> bool {
+    OPTIONS.get().is_some_and(|options| options.mode == Mode::Transfers)
 }
 
 /// Init starts the program.
@@ -86,7 +112,10 @@ pub extern "C" fn begins(cpu: c_uint, _: *mut c_void) {
         return;
     }
     for cpu in 0..cpus::cpus() {
-        if let Some(mut walker) = walker(cpu) {
+        let Some(mut walker) = walker(cpu) else { continue };
+        if counts_transfers() {
+            walker.transfers.open(taken(cpu));
+        } else {
             walker.open(executed(cpu));
         }
     }
@@ -98,7 +127,14 @@ pub extern "C" fn begins(cpu: c_uint, _: *mut c_void) {
 /// Init has seen that the program has ended.
 pub extern "C" fn ends(_: c_uint, _: *mut c_void) {
     let mut walkers: Vec<_> = (0..cpus::cpus()).filter_map(|cpu| Some((cpu, walker(cpu)?))).collect();
-    walkers.iter_mut().for_each(|(cpu, walker)| walker.close(executed(*cpu)));
+    for (cpu, walker) in &mut walkers {
+        if counts_transfers() {
+            walker.transfers.close(taken(*cpu));
+        } else {
+            walker.close(executed(*cpu));
+        }
+    }
     let mut walkers: Vec<_> = walkers.into_iter().map(|(_, walker)| walker).collect();
-    leave(&stacks::document(&mut walkers, &SHARED));
+    let document = if counts_transfers() { transfers::document } else { stacks::document };
+    leave(&document(&mut walkers, &SHARED));
 }

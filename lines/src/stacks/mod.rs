@@ -7,6 +7,8 @@
 //! first instruction, and popped when the stack pointer is above: a return, a long jump and an exception that unwinds need no word of their own. Each of the
 //! kernel's stacks has its frames and those of the program that entered the kernel on it: a thread. One that begins anew on a stack whose frames are gone is another.
 //!
+//! In transfer mode calls are followed alike, and lines that CPUs take from each other are counted instead (`transfers`).
+//!
 //! What a program is, and where its files lie, is read from what it is given when it is executed, and from its calls of open(2) and mmap(2) (`program`).
 //!
 //! Lock order: a CPU's `Walker`, then `Shared`.
@@ -14,6 +16,7 @@
 
 pub mod flow;
 mod program;
+pub mod transfers;
 pub mod tree;
 
 use flow::{Block, End, Placed};
@@ -24,9 +27,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
+use transfers::{Taking, Transfers};
 use tree::{Executed, Node, Program, Tree};
 
 use crate::code;
+use crate::lines::directory::PROGRAMS;
+use crate::lines::recorder::Executes;
 
 /// Bits of an address within the slot of one of the kernel's stacks (kernel/src/arch/x86_64/stack.rs).
 const STACK_BITS: u32 = 15;
@@ -158,6 +164,7 @@ pub struct Walker {
     open: bool,
     /// What was counted between.
     all: u64,
+    pub transfers: Transfers,
 }
 
 fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
@@ -183,6 +190,20 @@ impl Walker {
         let executed = Executed { file: file.to_owned(), ..Executed::default() };
         self.thread.program = lock(shared).tree.executed(machine.register(Register::Cr3), executed);
         self.node = self.root(shared);
+    }
+
+    /// What the CPU executes.
+    pub fn executes(&self) -> Executes {
+        let (program, shift) = match self.last {
+            Some(last) if !last.in_kernel() => (self.thread.program, last.shift),
+            _ => (0, 0),
+        };
+        Executes { program: u16::try_from(program).unwrap_or(u16::MAX).min(PROGRAMS - 1), shift }
+    }
+
+    /// In transfer mode: the CPU has taken a line from another.
+    pub fn took(&mut self, taking: Taking) {
+        self.transfers.took(self.node, taking);
     }
 
     fn count(&mut self, now: u64) -> u64 {

@@ -266,9 +266,8 @@ pub(super) mod tests {
 
     #[test]
     fn the_clock_is_told_to_the_nanosecond() {
-        use std::time::Duration;
-
-        assert_eq!(clock(UNIX_EPOCH + Duration::new(1_764_385_000, 40)), "darter.clock=1764385000.000000040");
+        let now = UNIX_EPOCH + std::time::Duration::new(1_764_385_000, 40);
+        assert_eq!(clock(now), "darter.clock=1764385000.000000040");
     }
 
     #[test]

@@ -7,11 +7,12 @@
 const SECOND: u64 = 1_000_000_000;
 const WORD: &str = "darter.clock=";
 
-/// Nanoseconds since 1970 UTC, from what the CMOS clock shows in seconds, and from the command line if the two agree but for less than two seconds: another date in the CMOS
-/// clock is wanted.
-pub fn at_start(cmos: u64, command_line: &str) -> u64 {
-    let cmos = cmos.saturating_mul(SECOND);
+/// Nanoseconds since 1970 UTC. `cmos`: seconds that the CMOS clock shows; None: the machine has none, and the command line alone says the time.
+///
+/// Where the two differ by two seconds or more, the CMOS clock was set to another date on purpose, and has the say.
+pub fn at_start(cmos: Option<u64>, command_line: &str) -> u64 {
     let told = command_line.split_ascii_whitespace().rev().find_map(|word| parse(word.strip_prefix(WORD)?));
+    let Some(cmos) = cmos.map(|seconds| seconds.saturating_mul(SECOND)) else { return told.unwrap_or(0) };
     told.filter(|told| (cmos..cmos.saturating_add(2 * SECOND)).contains(told)).unwrap_or(cmos)
 }
 
@@ -31,10 +32,10 @@ mod tests {
 
     #[test]
     fn the_part_of_a_second_is_told() {
-        assert_eq!(at_start(100, "quiet darter.clock=100.000000040 trace"), 100 * SECOND + 40);
-        assert_eq!(at_start(100, "darter.clock=101.999999999"), 102 * SECOND - 1);
+        assert_eq!(at_start(Some(100), "quiet darter.clock=100.000000040 trace"), 100 * SECOND + 40);
+        assert_eq!(at_start(Some(100), "darter.clock=101.999999999"), 102 * SECOND - 1);
         assert_eq!(
-            at_start(100, "darter.clock=100.000000001 darter.clock=100.000000002"),
+            at_start(Some(100), "darter.clock=100.000000001 darter.clock=100.000000002"),
             100 * SECOND + 2,
             "the last one"
         );
@@ -43,9 +44,15 @@ mod tests {
     #[test]
     fn another_date_in_the_cmos_clock_is_wanted() {
         for told in ["darter.clock=99.999999999", "darter.clock=102.000000000", "darter.clock=0.000000000"] {
-            assert_eq!(at_start(100, told), 100 * SECOND, "{told}");
+            assert_eq!(at_start(Some(100), told), 100 * SECOND, "{told}");
         }
-        assert_eq!(at_start(u64::MAX, "darter.clock=1.000000000"), u64::MAX);
+        assert_eq!(at_start(Some(u64::MAX), "darter.clock=1.000000000"), u64::MAX);
+    }
+
+    #[test]
+    fn without_a_cmos_clock_the_command_line_says_the_time() {
+        assert_eq!(at_start(None, "darter.clock=100.000000040"), 100 * SECOND + 40);
+        assert_eq!(at_start(None, "quiet"), 0);
     }
 
     #[test]
@@ -61,7 +68,7 @@ mod tests {
             "18446744073.999999999",
             "100.+00000001",
         ] {
-            assert_eq!(at_start(100, &alloc::format!("darter.clock={odd}")), 100 * SECOND, "{odd}");
+            assert_eq!(at_start(Some(100), &alloc::format!("darter.clock={odd}")), 100 * SECOND, "{odd}");
         }
     }
 }

@@ -203,7 +203,7 @@ pub unsafe fn init(pm_timer: Option<u16>) {
         PACE.cycles_per_ns.store(clock.cycles_per_ns);
         PACE.ticks_per_ns.store(clock.ticks_per_ns);
     });
-    let wall = wall_clock::at_start(rtc::read().unwrap_or(0), super::command_line());
+    let wall = wall_clock::at_start(rtc::read(), super::command_line());
     set_wall_offset(wall, wall);
     sync::machine::set_cycles_per_ms(rates.tsc / 1000);
     let (tsc, timer) = (rates.tsc / 1000, rates.timer / 1000);

@@ -89,7 +89,7 @@ const MORE: [Row; 31] = [
     Row("handoff-across", "handoff", &["-a"], "the same with a thread of the next CPU", 0),
     Row("pingpong", "pingpong", &[], "send a byte to a process of one's CPU by a pipe, and be sent one", 500),
     Row("pingpong-across", "pingpong", &["-a"], "the same with a process of the next CPU", 0),
-    Row("yield", "yield", &[], "sched_yield to a process of one's CPU that does the same", 1000),
+    Row("yield", "yield", &[], "sched_yield to a process of one's CPU that does the same", 20000),
     Row("tick", "tick", &[], "ten milliseconds in user mode alone, with a timer interrupt", 20),
     Row("getppid", "getppid", &[], "one trivial system call", 2000),
     Row("clock", "clock", &[], "clock_gettime(CLOCK_MONOTONIC)", 2000),

@@ -160,32 +160,22 @@ impl<'a> Calls<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Flame;
+    use crate::flame::tests::{ENTRY, kernel, machine};
     use crate::paths::Tree;
 
     #[test]
     fn what_has_the_same_names_is_one_line() {
-        use clap::Parser;
-        #[derive(Parser)]
-        struct Line {
-            #[command(flatten)]
-            options: Flame,
-        }
-        let options = Line::try_parse_from(["flame", "--", "true"]).unwrap().options;
-        let kernel =
-            Symbols::from_system_map("ffffffff80200000 T entry\nffffffff80200100 T fault\n").unwrap();
-        let entry = 0xffff_ffff_8020_0000_u64;
         let text = format!(
             r#"{{"instructions":22,"programs":[["",0,0,[]],["/a;b",0,0,[]]],
             "nodes":[[0,0],[0,1],[1,4096],[2,{}],[0,0]],
-            "counts":[[1,4096,1],[1,4100,2],[2,8192,3],[2,{entry},4],[3,{},5],[4,{entry},7]]}}"#,
-            entry + 0x100,
-            entry + 0x104
+            "counts":[[1,4096,1],[1,4100,2],[2,8192,3],[2,{ENTRY},4],[3,{},5],[4,{ENTRY},7]]}}"#,
+            ENTRY + 0x100,
+            ENTRY + 0x104
         );
         let counts = darter_measure::parse_stacks(&text).unwrap();
-        let paths = Tree::find();
+        let (paths, machine, kernel) = (Tree::find(), machine(), kernel());
         let threads = [String::new(), "a;b".into()];
-        let programs = Programs::new(&paths, &options.machine);
+        let programs = Programs::new(&paths, &machine);
         let folded = Calls::new(&counts, &threads, vec![Vec::new(); 2], &kernel, programs).fold();
         assert_eq!(
             folded,

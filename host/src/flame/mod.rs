@@ -232,22 +232,31 @@ pub fn parse_output(text: &str) -> Result<std::path::PathBuf, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn stacks_are_named_from_the_outside_in() {
+    /// The machine of a command without options.
+    pub fn machine() -> MachineOptions {
         use clap::Parser;
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
             options: Flame,
         }
-        let options = Line::try_parse_from(["flame", "--", "true"]).unwrap().options;
-        let kernel =
-            Symbols::from_system_map("ffffffff80200000 T entry\nffffffff80200100 T fault\n").unwrap();
+        Line::try_parse_from(["flame", "--", "true"]).unwrap().options.machine
+    }
+
+    /// A kernel with two functions, 256 bytes apart: `entry`, which is at this address, and `fault`.
+    pub const ENTRY: u64 = 0xffff_ffff_8020_0000;
+
+    pub fn kernel() -> Symbols {
+        Symbols::from_system_map("ffffffff80200000 T entry\nffffffff80200100 T fault\n").unwrap()
+    }
+
+    #[test]
+    fn stacks_are_named_from_the_outside_in() {
         let mut samples = Samples::default();
         samples
             .take("version 1\nsampled 99 0\n0 1 7 ffffffff80200104,ffffffff80200100 1234 a;b\n0 2 0 ffffffff80200000 - -\n")
             .unwrap();
-        let folded = fold(&samples, &kernel, &Tree::find(), &options.machine);
+        let folded = fold(&samples, &kernel(), &Tree::find(), &machine());
         assert_eq!(folded, "a:b;[unknown];entry_[k];fault_[k] 1\nkernel;entry_[k] 1\n");
         let svg = String::from_utf8(draw(&folded, None, "title".into(), "samples").unwrap()).unwrap();
         // The mark behind a name is for its colour, and is not drawn.

@@ -2,8 +2,8 @@
 //! `cache=`, `home=`.
 #![forbid(unsafe_code)]
 
-use crate::cache::Homes;
-use crate::guest::Wanted;
+use crate::lines::cache::Homes;
+use crate::lines::guest::Wanted;
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -84,13 +84,31 @@ impl Hasher for Mix {
 
 type Numbers<V> = HashMap<(Node, u64), V, BuildHasherDefault<Mix>>;
 
+/// A block that something else came after.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    block: Placed,
+    /// It had come to its end.
+    whole: bool,
+}
+
+impl Left {
+    fn ends(&self) -> End {
+        self.block.ends()
+    }
+
+    /// Has it called what begins at `next`?
+    fn calls(&self, next: u64) -> bool {
+        self.whole && self.block.calls(next)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     node: Node,
     /// The stack pointer when it began.
     sp: u64,
-    /// What was interrupted, and whether it had come to its end.
-    interrupted: Option<(Placed, bool)>,
+    interrupted: Option<Left>,
 }
 
 /// What runs on one of the kernel's stacks.
@@ -103,8 +121,8 @@ struct Thread {
     kernel: Vec<Frame>,
     /// Where the kernel's frames begin.
     base: Node,
-    /// What the program executed last when it entered the kernel, and whether to its end.
-    left: Option<(Placed, bool)>,
+    /// What the program executed last when it entered the kernel.
+    left: Option<Left>,
     asked: Option<Asked>,
     files: program::Files,
 }
@@ -189,12 +207,12 @@ impl Walker {
         let Some(last) = self.last.replace(block) else {
             return self.begin(block, shared, machine);
         };
-        let whole = grown >= last.block.instructions;
+        let left = Left { block: last, whole: grown >= last.block.instructions };
         match (last.in_kernel(), block.in_kernel()) {
-            (false, true) => self.enter(last, whole, block, shared, machine),
+            (false, true) => self.enter(left, block, shared, machine),
             (true, false) => self.leave(block, shared, machine),
-            (true, true) => self.follow_in_kernel(last, whole, block, shared, machine),
-            (false, false) => self.follow(last, whole, block, shared, machine),
+            (true, true) => self.follow_in_kernel(left, block, shared, machine),
+            (false, false) => self.follow(left, block, shared, machine),
         }
     }
 
@@ -222,25 +240,18 @@ impl Walker {
     }
 
     /// Within a program, or within what a block of the kernel leads to by itself.
-    fn follow(
-        &mut self,
-        last: Placed,
-        whole: bool,
-        block: Placed,
-        shared: &Mutex<Shared>,
-        machine: &mut impl Machine,
-    ) {
-        if !whole {
+    fn follow(&mut self, left: Left, block: Placed, shared: &Mutex<Shared>, machine: &mut impl Machine) {
+        if !left.whole {
             return;
         }
-        let called = last.calls(block.start());
-        if !called && !matches!(last.ends(), End::Return | End::Indirect) {
+        let called = left.calls(block.start());
+        if !called && !matches!(left.ends(), End::Return | End::Indirect) {
             return;
         }
-        let kernel = last.in_kernel();
+        let kernel = left.block.in_kernel();
         let sp = if kernel { self.look_at_stack(shared, machine) } else { machine.register(Register::Rsp) };
         if called {
-            self.push(last.end(), sp, None, shared);
+            self.push(left.block.end(), sp, None, shared);
         } else {
             self.pop(sp, kernel);
             self.at_top(shared);
@@ -249,60 +260,52 @@ impl Walker {
 
     fn follow_in_kernel(
         &mut self,
-        last: Placed,
-        whole: bool,
+        left: Left,
         block: Placed,
         shared: &Mutex<Shared>,
         machine: &mut impl Machine,
     ) {
-        if last.ends() == End::Leave && whole && !block.block.is_entry() {
+        if left.ends() == End::Leave && left.whole && !block.block.is_entry() {
             let sp = self.look_at_stack(shared, machine);
-            if let Some((left, whole)) = self.pop(sp, true) {
+            if let Some(interrupted) = self.pop(sp, true) {
                 self.at_top(shared);
                 // What the interrupt came between.
-                self.follow(left, whole, block, shared, machine);
+                self.follow(interrupted, block, shared, machine);
             } else {
                 self.at_top(shared);
             }
             return;
         }
-        let goes_elsewhere = matches!(last.ends(), End::Call(_) | End::Return | End::Indirect);
-        let expected = if whole && goes_elsewhere {
-            last.ends() == End::Return || last.ends() == End::Indirect || last.calls(block.start())
+        let goes_elsewhere = matches!(left.ends(), End::Call(_) | End::Return | End::Indirect);
+        let expected = if left.whole && goes_elsewhere {
+            matches!(left.ends(), End::Return | End::Indirect) || left.calls(block.start())
         } else {
-            last.leads_to(block.start())
+            left.block.leads_to(block.start())
         };
         if block.block.is_entry() || !expected {
             block.block.entry.store(true, Relaxed);
             let sp = self.look_at_stack(shared, machine);
             // The place itself, as that of a call is taken to be behind it.
-            self.push(last.start().wrapping_add(1), sp, Some((last, whole)), shared);
+            self.push(left.block.start().wrapping_add(1), sp, Some(left), shared);
         } else {
-            self.follow(last, whole, block, shared, machine);
+            self.follow(left, block, shared, machine);
         }
     }
 
     /// From a program into the kernel.
-    fn enter(
-        &mut self,
-        last: Placed,
-        whole: bool,
-        block: Placed,
-        shared: &Mutex<Shared>,
-        machine: &mut impl Machine,
-    ) {
-        self.thread.left = Some((last, whole));
+    fn enter(&mut self, left: Left, block: Placed, shared: &Mutex<Shared>, machine: &mut impl Machine) {
+        self.thread.left = Some(left);
         self.thread.kernel.clear();
-        self.thread.base = self.child(self.node, last.start(), shared);
+        self.thread.base = self.child(self.node, left.block.start(), shared);
         self.node = self.thread.base;
         self.thread.asked = None;
-        if last.ends() == End::Syscall && whole {
+        if left.ends() == End::Syscall && left.whole {
             // The kernel has no stack yet.
             let number = machine.register(Register::Rax);
             if FORKS.contains(&number) {
                 let sp = machine.register(Register::Rsp);
                 let fork = Fork { sp, program: self.thread.program, user: self.thread.user.clone() };
-                lock(shared).forks.insert(last.end(), fork);
+                lock(shared).forks.insert(left.block.end(), fork);
             } else {
                 self.thread.asked = self.thread.files.asked(number, machine);
             }
@@ -319,13 +322,13 @@ impl Walker {
         let asked = self.thread.asked.take();
         self.thread.kernel.clear();
         self.pop(sp, false);
-        let back = left.is_some_and(|(left, _)| left.ends() == End::Syscall && left.end() == block.start());
+        let back = left.is_some_and(|left| left.ends() == End::Syscall && left.block.end() == block.start());
         if back {
             let mapping = asked.and_then(|asked| self.thread.files.answered(asked, machine));
             if let Some(mapping) = mapping {
                 lock(shared).tree.mapped(self.thread.program, mapping);
             }
-        } else if left.is_none_or(|(left, _)| left.ends() == End::Syscall)
+        } else if left.is_none_or(|left| left.ends() == End::Syscall)
             && let Some(executed) = program::executed(sp, block.start(), machine)
         {
             self.thread.user.clear();
@@ -337,11 +340,8 @@ impl Walker {
             self.find_program(block, sp, shared, machine);
         }
         self.node = self.user_top(shared);
-        if let Some((left, whole)) = left
-            && whole
-            && left.calls(block.start())
-        {
-            self.push(left.end(), sp, None, shared);
+        if let Some(left) = left.filter(|left| left.calls(block.start())) {
+            self.push(left.block.end(), sp, None, shared);
         }
     }
 
@@ -399,7 +399,7 @@ impl Walker {
         self.node = self.thread.base;
     }
 
-    fn push(&mut self, place: u64, sp: u64, interrupted: Option<(Placed, bool)>, shared: &Mutex<Shared>) {
+    fn push(&mut self, place: u64, sp: u64, interrupted: Option<Left>, shared: &Mutex<Shared>) {
         let kernel = code::in_kernel(place);
         // What is below is over.
         self.pop(sp.wrapping_add(1), kernel);
@@ -415,7 +415,7 @@ impl Walker {
     }
 
     /// Takes frames off that the stack pointer is above; says what the outermost of them had interrupted.
-    fn pop(&mut self, sp: u64, kernel: bool) -> Option<(Placed, bool)> {
+    fn pop(&mut self, sp: u64, kernel: bool) -> Option<Left> {
         let frames = if kernel { &mut self.thread.kernel } else { &mut self.thread.user };
         let mut interrupted = None;
         while let Some(frame) = frames.pop_if(|frame| frame.sp < sp) {

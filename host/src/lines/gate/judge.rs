@@ -75,7 +75,7 @@ pub struct Shared {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Measured {
     pub instructions: Option<f64>,
-    /// Of them, those that cost more than others, by kind (lines/src/expensive.rs); bytes of string instructions.
+    /// Of them, those that cost more than others, by kind (lines/src/instructions/expensive.rs); bytes of string instructions.
     pub expensive: BTreeMap<String, f64>,
     /// By number of CPUs.
     pub seen: BTreeMap<u32, Seen>,

@@ -17,7 +17,7 @@ const HEAD: &str = "\
 # What each benchmark costs on Darter; read by `darter lines --gate`, written by `darter lines --gate --update`.
 #
 # instructions: the kernel's per operation, exact, one CPU. expensive: those of them that cost more than others, by kind, and the bytes that
-# repeated string instructions move (lines/src/expensive.rs). transfers: bound of the lines taken from another CPU per operation,
+# repeated string instructions move (lines/src/instructions/expensive.rs). transfers: bound of the lines taken from another CPU per operation,
 # by number of CPUs, where the target in allowed.toml is missed or there is none. inherited: the same of lines that no other CPU used in
 # the window. lines: what CPUs share, by object and field, and should not; what they may share is in allowed.toml.
 ";

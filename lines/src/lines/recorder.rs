@@ -3,10 +3,10 @@
 //! Invariant CountLocal: a recorder belongs to the thread of its CPU. At the close it hands its window over by value.
 #![forbid(unsafe_code)]
 
-use crate::cache::{Cache, Counts};
+use super::cache::{Cache, Counts};
+use super::directory::{Directory, LINE_BITS, Line, Taken};
+use super::spread::{Spread, SpreadPages};
 use crate::code;
-use crate::directory::{Directory, LINE_BITS, Line, Taken};
-use crate::spread::{Spread, SpreadPages};
 use std::collections::HashMap;
 
 /// One load or store within one line.

@@ -4,11 +4,11 @@
 //! first, so it is the same in repeated runs where the count of transfers is not.
 #![forbid(unsafe_code)]
 
-use crate::cache::Counts;
+use super::cache::Counts;
+use super::guest::Wanted;
+use super::recorder::{Record, Touched, Transfer, Used, Visits};
+use super::spread::Spread;
 use crate::code;
-use crate::guest::Wanted;
-use crate::recorder::{Record, Touched, Transfer, Used, Visits};
-use crate::spread::Spread;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 

@@ -8,9 +8,11 @@
 //! Invariant CountLocal: a CPU's counts are written by the thread that runs it; others read them when it has closed.
 #![forbid(unsafe_code)]
 
+mod expensive;
+
 use crate::code;
-use crate::directory::MAX_CPUS;
-use crate::expensive::{Kind, NAMES};
+use crate::lines::directory::MAX_CPUS;
+use expensive::{Kind, NAMES};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

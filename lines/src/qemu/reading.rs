@@ -1,6 +1,6 @@
 //! What QEMU tells, within a callback of a CPU, of that CPU: a register, and the guest's memory as it sees it.
 
-use crate::abi::*;
+use super::abi::*;
 use crate::stacks::{NAMES, Register as Name};
 use core::ffi::CStr;
 use core::ptr;

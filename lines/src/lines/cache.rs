@@ -8,7 +8,7 @@
 //! Invariant CountLocal: a model belongs to the thread of its CPU.
 #![forbid(unsafe_code)]
 
-use crate::directory::LINE_BITS;
+use super::directory::LINE_BITS;
 
 pub const WAYS: usize = 16;
 /// No line has this number.

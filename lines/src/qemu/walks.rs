@@ -1,9 +1,8 @@
 //! Stack mode's side towards QEMU: what it translates is counted, and each block is told to the walker of its CPU.
 
-use crate::abi::*;
-use crate::directory::MAX_CPUS;
-use crate::hooks;
-use crate::reading;
+use super::abi::*;
+use super::{cpus, leave, reading};
+use crate::lines::directory::MAX_CPUS;
 use crate::stacks::flow::{Block, End, Known};
 use crate::stacks::{self, Machine, Register, Shared, Walker};
 use core::ffi::{c_uint, c_void};
@@ -74,7 +73,7 @@ impl Machine for Present {
 extern "C" fn entered(cpu: c_uint, block: *mut c_void) {
     // SAFETY: registered with a leaked `Block`, which is only ever shared.
     let block = unsafe { &*block.cast::<Block>() };
-    let Some(cpu) = hooks::cpu(cpu) else { return };
+    let Some(cpu) = cpus::cpu(cpu) else { return };
     if let Some(mut walker) = walker(cpu) {
         walker.block(block, executed(cpu), &SHARED, &mut Present);
     }
@@ -82,23 +81,24 @@ extern "C" fn entered(cpu: c_uint, block: *mut c_void) {
 
 /// Init starts the program.
 pub extern "C" fn begins(cpu: c_uint, _: *mut c_void) {
-    if hooks::is_refused() {
+    if cpus::share_a_thread() {
+        leave(cpus::REFUSAL);
         return;
     }
-    for cpu in 0..hooks::cpus() {
+    for cpu in 0..cpus::cpus() {
         if let Some(mut walker) = walker(cpu) {
             walker.open(executed(cpu));
         }
     }
-    if let Some(mut walker) = hooks::cpu(cpu).and_then(walker) {
+    if let Some(mut walker) = cpus::cpu(cpu).and_then(walker) {
         walker.is_program(&SHARED, &mut Present, INIT);
     }
 }
 
 /// Init has seen that the program has ended.
 pub extern "C" fn ends(_: c_uint, _: *mut c_void) {
-    let mut walkers: Vec<_> = (0..hooks::cpus()).filter_map(|cpu| Some((cpu, walker(cpu)?))).collect();
+    let mut walkers: Vec<_> = (0..cpus::cpus()).filter_map(|cpu| Some((cpu, walker(cpu)?))).collect();
     walkers.iter_mut().for_each(|(cpu, walker)| walker.close(executed(*cpu)));
     let mut walkers: Vec<_> = walkers.into_iter().map(|(_, walker)| walker).collect();
-    hooks::leave(&stacks::document(&mut walkers, &SHARED));
+    leave(&stacks::document(&mut walkers, &SHARED));
 }

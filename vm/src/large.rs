@@ -23,14 +23,22 @@ pub struct LargeCounts {
     /// Large pages that were made at a fault; faults that would have made one and found no block.
     pub made: Count,
     pub lacked: Count,
+    /// Blocks that were taken to gather the pages of a leaf in; times when there was none.
+    pub gathered: Count,
+    pub gather_lacked: Count,
     /// Leaves that were large and are split.
     pub split: Count,
 }
 
 per_cpu! {
     /// What became of large pages, for /proc.
-    pub static LARGE_COUNTS: LargeCounts =
-        LargeCounts { made: Count::new(), lacked: Count::new(), split: Count::new() };
+    pub static LARGE_COUNTS: LargeCounts = LargeCounts {
+        made: Count::new(),
+        lacked: Count::new(),
+        gathered: Count::new(),
+        gather_lacked: Count::new(),
+        split: Count::new(),
+    };
 }
 
 static MODE: AtomicU8 = AtomicU8::new(LargePages::Asked as u8);

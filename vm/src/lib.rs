@@ -46,6 +46,7 @@ pub use object::{
     Source,
 };
 pub use once::OnceBox;
+pub use op::collapse::Collapsed;
 pub use op::fault::{FAULTS, FaultCounts};
 pub use op::lock::Lock;
 pub use op::migrate::{Migrated, Migration, Target};

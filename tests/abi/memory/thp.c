@@ -2,6 +2,10 @@
 #include "t.h"
 #include <sys/prctl.h>
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 #define RW (PROT_READ | PROT_WRITE)
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 #define LARGE (2ul << 20)
@@ -238,6 +242,95 @@ static void calls(void)
 	munmap(at, LARGE);
 }
 
+/* Large pages of what is there already. */
+static void collapsing(void)
+{
+	section("MADV_COLLAPSE");
+	char *at = map(2);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	say("%d", at[LARGE]);
+	SHOW(madvise(at + LARGE, LARGE, MADV_COLLAPSE));
+	fill(at, 1);
+	for (int i = 100; i < 200; i++)
+		madvise(at + (long)i * PAGE, PAGE, MADV_DONTNEED);
+	say("%d", at[150 * PAGE]);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	tell("collapsed", at);
+	say("%d wrong, %d %d", wrong(at, 0, 100) + wrong(at, 200, COUNT), at[150 * PAGE], at[160 * PAGE]);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	fill(at, 1);
+	say("%d wrong", wrong(at, 0, COUNT));
+	SHOW(madvise(at + 7 * PAGE, PAGE, MADV_DONTNEED));
+	tell("with a page dropped", at);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	tell("once more", at);
+	say("%d wrong, %d", wrong(at, 0, 7) + wrong(at, 8, COUNT), at[7 * PAGE]);
+
+	section("ranges");
+	SHOW(madvise(at, 2 * LARGE, MADV_COLLAPSE));
+	SHOW(madvise(at, PAGE, MADV_COLLAPSE));
+	SHOW(madvise(at + PAGE, LARGE - PAGE, MADV_COLLAPSE));
+	SHOW(madvise(at + PAGE, 2 * LARGE - 2 * PAGE, MADV_COLLAPSE));
+	SHOW(madvise(at + 1, LARGE, MADV_COLLAPSE));
+	SHOW(madvise(at - LARGE, 2 * LARGE, MADV_COLLAPSE));
+	munmap(at + LARGE, LARGE);
+	SHOW(madvise(at, 2 * LARGE, MADV_COLLAPSE));
+	SHOW(madvise(at + LARGE, LARGE, MADV_COLLAPSE));
+	munmap(at, LARGE);
+	char *small = mmap(0, LARGE - PAGE, RW, ANON, -1, 0);
+	small[0] = 1;
+	SHOW(madvise(small, LARGE - PAGE, MADV_COLLAPSE));
+	munmap(small, LARGE - PAGE);
+
+	section("who refuses");
+	at = map(1);
+	fill(at, 1);
+	madvise(at, LARGE, MADV_NOHUGEPAGE);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	madvise(at, LARGE, MADV_HUGEPAGE);
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+	mprotect(at, LARGE, PROT_READ);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	mprotect(at, LARGE, RW);
+	at[0] = 1;
+	mprotect(at + 9 * PAGE, PAGE, PROT_READ);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	mprotect(at, LARGE, RW);
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	tell("collapsed", at);
+	say("%d wrong", wrong(at, 0, COUNT));
+	munmap(at, LARGE);
+
+	section("what a child has too");
+	at = map(1);
+	fill(at, 1);
+	int ends[2];
+	pipe(ends);
+	pid_t child = must_fork();
+	if (!child) {
+		char go;
+		read(ends[0], &go, 1);
+		say("child: %d wrong", wrong(at, 0, COUNT));
+		*(int *)at = 1;
+		SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+		tell("child", at);
+		say("child: %d wrong", wrong(at, 0, COUNT));
+		_exit(0);
+	}
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	*(int *)(at + 5 * PAGE) = 99;
+	SHOW(madvise(at, LARGE, MADV_COLLAPSE));
+	tell("parent", at);
+	say("parent: %d wrong", wrong(at, 0, 5) + wrong(at, 6, COUNT));
+	write(ends[1], "g", 1);
+	wait_for(child);
+	say("parent: %d wrong", wrong(at, 0, 5) + wrong(at, 6, COUNT));
+	close(ends[0]), close(ends[1]);
+	munmap(at, LARGE);
+}
+
 /* Linux has a thread that makes large pages of small ones when it likes. It is to leave leaves with holes alone; answers what it was told before, or 0. */
 static char *leave_holes(const char *most_holes)
 {
@@ -265,6 +358,7 @@ int main(void)
 	parts();
 	forking();
 	calls();
+	collapsing();
 	section("always");
 	set("always");
 	char *at = map(1);

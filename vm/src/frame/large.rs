@@ -6,7 +6,7 @@
 //!
 //! Invariants: CountLocal. Lock order: FrameList. A low room.
 
-use super::{Frame, MAX_NUMA_NODES, buddy, magazine, poison, private, zero};
+use super::{Frame, MAX_NUMA_NODES, OwnedFrame, buddy, magazine, poison, private, zero};
 use crate::addr::{ENTRIES, PhysAddr};
 use crate::policy::Nodes;
 use sync::{Count, per_cpu};
@@ -53,8 +53,7 @@ impl OwnedBlock {
         let first = self.0;
         core::mem::forget(self);
         private::entered_many(ENTRIES as u64);
-        SHOWN.this()[first.numa_node() % MAX_NUMA_NODES].add(1);
-        LargeFrame(first)
+        LargeFrame::of(first)
     }
 }
 
@@ -64,11 +63,65 @@ impl Drop for OwnedBlock {
     }
 }
 
+/// A block whose frames are taken one by one. Dropped, the others go back: as a block, if they are all.
+pub struct BlockFrames {
+    first: &'static Frame,
+    /// A bit for each frame that is still here.
+    left: [u64; ENTRIES / 64],
+}
+
+impl BlockFrames {
+    pub fn new(block: OwnedBlock) -> Self {
+        let first = block.0;
+        core::mem::forget(block);
+        Self { first, left: [u64::MAX; ENTRIES / 64] }
+    }
+
+    /// Takes frame `index` of the block, with unspecified contents. None: it was taken before.
+    pub fn take(&mut self, index: u16) -> Option<OwnedFrame> {
+        let word = self.left.get_mut(usize::from(index) / 64)?;
+        let bit = 1 << (index % 64);
+        let is_left = *word & bit != 0;
+        *word &= !bit;
+        let frame = Frame::by_number(self.first.number() + u32::from(index));
+        // SAFETY: taken with the block, whose frames nobody else refers to, and this one is given away once.
+        is_left.then(|| unsafe { OwnedFrame::from_frame(frame) })
+    }
+
+    /// Takes a frame back that was taken here.
+    pub fn put_back(&mut self, frame: OwnedFrame) {
+        let index = frame.frame().number().wrapping_sub(self.first.number()) as usize;
+        if let Some(word) = self.left.get_mut(index / 64) {
+            *word |= 1 << (index % 64);
+            let _of_block = frame.into_frame();
+        }
+    }
+}
+
+impl Drop for BlockFrames {
+    fn drop(&mut self) {
+        if self.left == [u64::MAX; ENTRIES / 64] {
+            return give_back(self.first);
+        }
+        for (frame, n) in frames_of(self.first).zip(0..) {
+            if self.left[n / 64] >> (n % 64) & 1 != 0 {
+                magazine::give(frame);
+            }
+        }
+    }
+}
+
 /// "A leaf shows this block whole": counted until it is ended.
 #[must_use = "it stays counted"]
 pub struct LargeFrame(&'static Frame);
 
 impl LargeFrame {
+    /// Of the block that begins with `first`, which a leaf shows whole from now on, each page by a reference of its own.
+    pub(crate) fn of(first: &'static Frame) -> Self {
+        SHOWN.this()[first.numa_node() % MAX_NUMA_NODES].add(1);
+        Self(first)
+    }
+
     /// Physical address of the block.
     #[inline]
     pub fn addr(&self) -> PhysAddr {

@@ -57,7 +57,7 @@ pub(crate) use census::{end_of_numbers, every, known, with_metadata_at, with_pag
 pub use device::DevicePage;
 pub use evicted::{Evicted, EvictedFrames};
 pub(crate) use large::release_block;
-pub use large::{LARGE_ORDER, LargeFrame, OwnedBlock, large_pages};
+pub use large::{BlockFrames, LARGE_ORDER, LargeFrame, OwnedBlock, large_pages};
 pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};

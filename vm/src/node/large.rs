@@ -12,15 +12,16 @@
 //!
 //! ```text
 //!   no entries -- fill_block --> large -- end_large --> split: as any other leaf
-//!        ^                         |
-//!        +------ take_block -------+
+//!        ^                        |  ^                    |
+//!        +------ take_block ------+  +---- join_block ----+
 //! ```
 //!
 //! Invariants:
 //! * LinkUnderLeaf: a link shows the block only while the leaf is large, writable from above and not shared. Whoever ends one of these cuts the links first, under
 //!   the leaf's lock; the CPUs are among the viewers, and flush with whatever is done to the entries.
 //! * Entries of a large leaf have the same rights, own their frames, and lie as the block does. What changes one entry, or what a part of the leaf means, splits
-//!   first (`Space::split`). Split, a leaf stays so until it has no entries any more.
+//!   first (`Space::split`). Split, a leaf stays so until it has no entries any more, or its pages were gathered
+//!   in a block again (`op/collapse.rs`).
 //! * A CPU has translations of one size of an address (protocol/view.rs).
 //!
 //! A low room: the end of frames.
@@ -28,7 +29,7 @@
 use super::flush::{DebugOnly, Extent, FlushProof, Moment};
 use super::{Locked, Retired};
 use crate::addr::{ENTRIES, PAGE_SHIFT};
-use crate::frame::{self, Frame, OwnedBlock};
+use crate::frame::{self, Frame, LargeFrame, OwnedBlock};
 use crate::large::LARGE_COUNTS;
 use crate::machine::{Entry, Machine};
 use crate::protocol::leaf;
@@ -55,6 +56,31 @@ impl Locked<'_> {
         self.node().counts.count_all(false);
         self.node().counts.note_large(true);
         self.large = Some(block);
+    }
+
+    /// The leaf is large, if its entries show one block whole and nobody else has any of its frames. It is the space's own, and its mapping allows `prot`, with
+    /// which all its pages may be written from now on; no view links to it.
+    pub fn join_block<M: Machine>(&mut self, prot: Prot) -> bool {
+        debug_assert!(self.node().is_leaf() && !self.is_large() && prot.contains(Prot::WRITE));
+        let Some(first) = self.look(0).frame::<M>().filter(|first| first.number().is_multiple_of(ENTRIES as u32)) else { return false };
+        let is_whole = (0..ENTRIES as u16).all(|index| {
+            let entry = self.look(index);
+            let lies_there = entry.address::<M>().0 == first.addr().0 | u64::from(index) << PAGE_SHIFT;
+            // A pooled page has no reference of its own.
+            lies_there && entry.owns_frame() && entry.frame::<M>().is_some_and(|frame| frame.refs() == 1)
+        });
+        if !is_whole {
+            return false;
+        }
+        for index in 0..ENTRIES as u16 {
+            let entry = self.entry(index);
+            if !M::is_writable(entry) {
+                leaf::exchange(self.node().cell(index), entry.with_prot::<M>(prot));
+            }
+        }
+        self.node().counts.note_large(true);
+        self.large = Some(LargeFrame::of(first));
+        true
     }
 
     /// The leaf is large no more; no view's link shows the block.

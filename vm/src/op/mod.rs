@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod brk;
+pub mod collapse;
 mod dump;
 mod exit;
 pub mod fault;

@@ -309,13 +309,16 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
     });
     put!(out, "pgpgin {read}\npgpgout {written}\npswpin 0\npswpout 0\n");
     put!(out, "pgfault {}\npgmajfault {major}\n", minor + major);
-    let [mut made, mut lacked, mut split] = [0; 3];
+    let [mut made, mut lacked, mut gathered, mut gather_lacked, mut split] = [0; 5];
     for counts in LARGE_COUNTS.iter() {
         made += counts.made.get();
         lacked += counts.lacked.get();
+        gathered += counts.gathered.get();
+        gather_lacked += counts.gather_lacked.get();
         split += counts.split.get();
     }
-    put!(out, "thp_fault_alloc {made}\nthp_fault_fallback {lacked}\nthp_split_pmd {split}\n");
+    put!(out, "thp_fault_alloc {made}\nthp_fault_fallback {lacked}\n");
+    put!(out, "thp_collapse_alloc {gathered}\nthp_collapse_alloc_failed {gather_lacked}\nthp_split_pmd {split}\n");
     crate::procfs::darter::tlb::vmstat(out)
 }
 

@@ -11,8 +11,8 @@ use crate::memory::Space;
 use crate::memory::user::UserSlice;
 use crate::process;
 use linux_raw_sys::general as abi;
-use vm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
-use vm::{Advice, MappingInfo, VmError};
+use vm::addr::{LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use vm::{Advice, Collapsed, MappingInfo, VmError};
 
 /// madvise(2). Advice that is only a hint is taken without effect.
 pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
@@ -115,8 +115,7 @@ fn advise(start: usize, end: usize, advice: i32, change: Option<Advice>) -> Resu
     }
     match advice.cast_unsigned() {
         abi::MADV_REMOVE => for_each_part(space, start, end, |m| remove(m, end))?,
-        // As where no range is large enough for a large page.
-        abi::MADV_COLLAPSE => for_each_part(space, start, end, |_| Err(Errno::EINVAL))?,
+        abi::MADV_COLLAPSE => for_each_part(space, start, end, |m| collapse(space, m, end))?,
         _ => {}
     }
     if is_mapped(space, start, end) { Ok(()) } else { Err(Errno::ENOMEM) }
@@ -154,6 +153,44 @@ fn remove(m: &MappingInfo<'_>, end: usize) -> Result {
         Some(inode) => truncate::punch(&inode, m.offset, len),
         None => Ok(object.punch(m.offset >> PAGE_SHIFT, m.offset.saturating_add(len) >> PAGE_SHIFT)?),
     }
+}
+
+/// MADV_COLLAPSE of a mapping up to `end`: large pages of all that lies whole in the range.
+///
+/// # Errors
+/// EINVAL: the mapping has none, or is none that may (Linux takes shared memory too), or there was nothing to write somewhere. EAGAIN: others changed it meanwhile. ENOMEM: there are no blocks.
+fn collapse(space: &Space, m: &MappingInfo<'_>, end: usize) -> Result {
+    if m.object.is_some() || m.refuses_large || space.refuses_large() || !has_whole_leaf(space, m) {
+        return Err(Errno::EINVAL);
+    }
+    let mut result = Ok(());
+    let mut at = m.start.next_multiple_of(LEAF_SPAN);
+    let end = end.min(m.end);
+    while let Some(next) = at.checked_add(LEAF_SPAN).filter(|next| *next <= end) {
+        match space.collapse(VirtAddr(at)) {
+            Collapsed::Done => {}
+            Collapsed::NothingWritable => result = Err(Errno::EINVAL),
+            Collapsed::Busy => result = Err(Errno::EAGAIN),
+            Collapsed::Refused => return Err(Errno::EINVAL),
+            Collapsed::NoMemory => return Err(Errno::ENOMEM),
+            Collapsed::Interrupted => return Err(Errno::EINTR),
+        }
+        at = next;
+    }
+    result
+}
+
+/// Does the mapping, which may begin before the part that is told of in `m`, have a whole leaf somewhere?
+fn has_whole_leaf(space: &Space, m: &MappingInfo<'_>) -> bool {
+    let fits = |start: usize, end: usize| {
+        start.checked_next_multiple_of(LEAF_SPAN).and_then(|at| at.checked_add(LEAF_SPAN)).is_some_and(|at| at <= end)
+    };
+    let mut has = fits(m.start, m.end);
+    if !has {
+        let near = m.start.saturating_sub(LEAF_SPAN.saturating_mul(2));
+        space.for_each_mapping_in(near..m.end, &mut |whole| has |= whole.end == m.end && fits(whole.start, whole.end));
+    }
+    has
 }
 
 /// Is every page of `start..end` mapped?

@@ -160,6 +160,33 @@ static void s_nodes(struct work *w)
 		wrong(w, -1);
 }
 
+/* In the buffer: a page of the map, as a segment. */
+#define PART 1040
+
+static void s_pidfd_of(struct work *w, pid_t pid)
+{
+	s_map(w);
+	uint64_t part[] = { (uint64_t)(uintptr_t)w->map, 4096 };
+	memcpy(w->buf + PART, part, sizeof part);
+	w->fd = (int)ok(w, syscall(SYS_pidfd_open, pid, 0));
+}
+
+static void s_own_pidfd(struct work *w)
+{
+	s_pidfd_of(w, getpid());
+}
+
+/* The child has the map too. */
+static void s_child_pidfd(struct work *w)
+{
+	s_map(w);
+	void *map = w->map;
+	s_child(w);
+	s_pidfd_of(w, w->pid);
+	uint64_t part = (uint64_t)(uintptr_t)map;
+	memcpy(w->buf + PART, &part, sizeof part);
+}
+
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 
 const struct kase memory[] = {
@@ -247,6 +274,8 @@ const struct kase memory[] = {
 	OP("madvise-populate-read", madvise, PT, s_map, op_madvise, 22),
 	OP("madvise-populate-write", madvise, PT, s_map, op_madvise, 23),
 	OP("madvise-collapse", madvise, PT, s_map, op_madvise, 25),
+	RAW("process_madvise-own", process_madvise, PT, s_own_pidfd, FD, BUF(PART), 1, 20, 0),
+	RAW("process_madvise-child", process_madvise, P, s_child_pidfd, FD, BUF(PART), 1, 20, 0),
 	RAW("process_vm_readv-own", process_vm_readv, PT, s_two_maps, PID, BUF(C_IOV), 1, BUF(C_SPLIT), 1, 0),
 	RAW("process_vm_readv-child", process_vm_readv, P, s_child, CHILD, BUF(C_IOV), 1, BUF(C_IOV + 16), 1, 0),
 	RAW("process_vm_writev-own", process_vm_writev, PT, s_two_maps, PID, BUF(C_IOV), 1, BUF(C_SPLIT), 1, 0),

@@ -117,6 +117,12 @@ impl PidFile {
         !matches!(self.whom, Whom::Process(_))
     }
 
+    /// Does it stand for the caller's own process? To be asked before `process`, whose count of references all its threads share.
+    pub fn is_own(&self) -> bool {
+        let (Whom::Process(process) | Whom::First(process)) = &self.whom else { return false };
+        core::ptr::eq(process.as_ptr(), &*current().process)
+    }
+
     /// The process that has the number, alive or a zombie. None: it has been waited for, or it is a thread's number.
     pub fn process(&self) -> Option<Arc<Process>> {
         let (Whom::Process(process) | Whom::First(process)) = &self.whom else { return None };

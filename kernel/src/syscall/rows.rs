@@ -404,7 +404,8 @@ calls! {
     437 openat2(dir: DirFd, path: Path, how: Addr, size: Size) -> Any = path::sys_openat2;
     438 pidfd_getfd(fd: Fd(PidFile), number: Int(&FDS), flags: Int(&ANY)) -> Any = process::sys_pidfd_getfd;
     439 faccessat2(dir: DirFd, path: Path, mode: Options(&ACCESS), flags: Options(&AT_ACCESS)) = path::sys_faccessat2;
-    440 process_madvise(fd: Fd(PidFile), segments: InVector(2), count: Size, advice: Options(&MADV), flags: Int(&ANY)) ;
+    440 process_madvise(fd: Fd(PidFile), segments: InVector(2), count: Size, advice: Options(&PROCESS_MADV), flags: Int(&ANY)) =
+        memory::sys_process_madvise;
         441 epoll_pwait2(epoll: Fd(EpollFile), events: OutMany(&EPOLL_EVENT, 2), most: Size, timeout: In(&TIMESPEC), mask: In(&SIGSET),
         size: Int(&EIGHT)) = poll::sys_epoll_pwait2;
         442 mount_setattr(dir: DirFd, path: Path, flags: Options(&AT_SETATTR), attributes: In(&MOUNT_ATTR), size: Int(&ATTRIBUTE_SIZES))

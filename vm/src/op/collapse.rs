@@ -261,8 +261,10 @@ impl<M: Machine> Space<M> {
                 if !locked.join_block::<M>(prot) {
                     return Collapsed::Busy;
                 }
-                // Else the next access does it.
-                let _linked = self.link(&path, &mut locked, rcu);
+                // Else the next access does it; so it does where another process asked.
+                if self.tlb.is_loaded() {
+                    let _linked = self.link(&path, &mut locked, rcu);
+                }
                 Collapsed::Done
             }
         }

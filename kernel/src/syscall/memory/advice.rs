@@ -1,21 +1,86 @@
-//! What a program tells and asks of its pages: madvise, msync, mincore.
+//! What a program tells and asks of its pages, or of another's: madvise, process_madvise, msync, mincore.
 #![forbid(unsafe_code)]
 
 use super::pages;
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
+use crate::fs::file::buffer::Segment;
 use crate::fs::file::mapped::{self, Mapped};
 use crate::fs::file::truncate;
 use crate::ipc::attach;
 use crate::memory::Space;
 use crate::memory::user::UserSlice;
-use crate::process;
+use crate::process::access::{self, By};
+use crate::process::{self, Capability};
+use crate::sched::give_way;
+use crate::syscall::file::{file, segments};
+use crate::syscall::process::pidfd;
+use core::ptr;
 use linux_raw_sys::general as abi;
 use vm::addr::{LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use vm::{Advice, Collapsed, MappingInfo, VmError};
 
 /// madvise(2). Advice that is only a hint is taken without effect.
 pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
+    madvise(process::current().space(), start, len, advice).map(|()| 0)
+}
+
+/// process_madvise(2): advice for parts of the memory of the process that descriptor `fd` is of. Returns how many bytes it was given for, if for any.
+///
+/// # Errors
+/// EINVAL: flags, or advice that is not given for others. EBADF, ESRCH, EACCES, EPERM: of the process. EFAULT; as madvise.
+pub fn sys_process_madvise(
+    fd: i32,
+    segments_at: usize,
+    count: usize,
+    advice: i32,
+    flags: u32,
+) -> Result<usize> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let segments = segments(segments_at, count)?;
+    let file = file(fd)?;
+    let descriptor = pidfd::of(&file)?;
+    let other = if descriptor.is_own() { None } else { Some(descriptor.process().ok_or(Errno::ESRCH)?) };
+    let for_others = [abi::MADV_COLD, abi::MADV_PAGEOUT, abi::MADV_WILLNEED, abi::MADV_COLLAPSE];
+    if !for_others.contains(&advice.cast_unsigned()) {
+        return Err(Errno::EINVAL);
+    }
+    let caller = process::current();
+    let Some(other) = other else { return advise_parts(caller.space(), &segments, advice) };
+    let in_other = |space: &Space| {
+        // Who has the same memory may always.
+        let may = ptr::eq(space, caller.space()) || access::may_inspect(&caller, &other, By::FsIds);
+        if may { advise_parts(space, &segments, advice) } else { Err(Errno::EACCES) }
+    };
+    other.look_at_space(in_other).ok_or(Errno::ESRCH)?
+}
+
+/// Gives `advice` for one segment of `space` after the other, until it is refused for one.
+///
+/// # Errors
+/// EPERM: only who may change what others get of the machine gives it. As madvise, for the first.
+fn advise_parts(space: &Space, segments: &[Segment], advice: i32) -> Result<usize> {
+    if !process::current().capable(Capability::SYS_NICE) {
+        return Err(Errno::EPERM);
+    }
+    let mut done = 0usize;
+    for segment in segments {
+        match madvise(space, segment.addr, segment.len, advice) {
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) => break,
+            Ok(()) => done = done.saturating_add(segment.len),
+        }
+        if give_way() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Gives `advice` for memory of `space`: the caller's own, if it is more than process_madvise(2) can give.
+fn madvise(space: &Space, start: usize, len: usize, advice: i32) -> Result {
     let change = match u32::try_from(advice).map_err(|_| Errno::EINVAL)? {
         abi::MADV_DONTNEED => Some(Advice::DontNeed),
         abi::MADV_DONTNEED_LOCKED => Some(Advice::DontNeedLocked),
@@ -45,15 +110,15 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     if len == 0 {
-        return Ok(0);
+        return Ok(());
     }
     let len = pages(len).ok_or(Errno::EINVAL)?;
     let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
     // Above user memory nothing is mapped, which is said when the rest is done.
     let reached = end.min(USER_END);
-    let result = if start < reached { advise(start, reached, advice, change) } else { Ok(()) };
-    match result.and(if end == reached { Ok(0) } else { Err(Errno::ENOMEM) }) {
-        Err(Errno::ENOMEM) if change.is_some_and(needs_own_pages) && holds_clock(start, reached) => {
+    let result = if start < reached { advise(space, start, reached, advice, change) } else { Ok(()) };
+    match result.and(if end == reached { Ok(()) } else { Err(Errno::ENOMEM) }) {
+        Err(Errno::ENOMEM) if change.is_some_and(needs_own_pages) && holds_clock(space, start, reached) => {
             Err(Errno::EINVAL)
         }
         result => result,
@@ -74,13 +139,12 @@ fn needs_own_pages(advice: Advice) -> bool {
 }
 
 /// Does the kernel's clock ([vvar]) lie in `start..end`? That is told before holes. (Asked only when there are some, since it costs a walk.)
-fn holds_clock(start: usize, end: usize) -> bool {
+fn holds_clock(space: &Space, start: usize, end: usize) -> bool {
     let Some(vdso) = crate::arch::vdso() else { return false };
     let clock = vdso.data.share();
-    let current = process::current();
     let mut holds = false;
-    current.space().for_each_mapping_in(start..end, &mut |m| {
-        holds |= m.object.is_some_and(|object| core::ptr::eq(object, &*clock));
+    space.for_each_mapping_in(start..end, &mut |m| {
+        holds |= m.object.is_some_and(|object| ptr::eq(object, &*clock));
     });
     holds
 }
@@ -99,9 +163,7 @@ fn splits(advice: Advice) -> bool {
 }
 
 /// Gives the advice for `start..end`, which is user memory, as pages; `change` is what it changes.
-fn advise(start: usize, end: usize, advice: i32, change: Option<Advice>) -> Result {
-    let current = process::current();
-    let space = current.space();
+fn advise(space: &Space, start: usize, end: usize, advice: i32, change: Option<Advice>) -> Result {
     if let Some(change) = change {
         let advise = || {
             space.advise(VirtAddr(start), end.saturating_sub(start), change).map_err(|e| match e {

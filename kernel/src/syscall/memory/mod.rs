@@ -14,7 +14,7 @@ mod lock;
 mod policy;
 mod repage;
 
-pub use advice::{sys_madvise, sys_mincore, sys_msync};
+pub use advice::{sys_madvise, sys_mincore, sys_msync, sys_process_madvise};
 pub use foreign::{sys_process_vm_readv, sys_process_vm_writev};
 pub use keys::{sys_pkey_alloc, sys_pkey_free, sys_pkey_mprotect};
 pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall};

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod kcmp;
-mod pidfd;
+pub(super) mod pidfd;
 pub(super) mod prctl;
 mod ptrace;
 mod seccomp;

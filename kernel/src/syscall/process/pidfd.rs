@@ -47,7 +47,7 @@ pub fn sys_pidfd_open(pid: i32, flags: u32) -> Result<usize> {
 ///
 /// # Errors
 /// EBADF: it is none.
-pub(super) fn of(file: &File) -> Result<&PidFile> {
+pub(in crate::syscall) fn of(file: &File) -> Result<&PidFile> {
     file.downcast::<PidFile>().ok_or(Errno::EBADF)
 }
 

@@ -24,6 +24,11 @@ sets! {
         MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_DONTNEED_LOCKED, MADV_COLLAPSE partly "of private memory; EINVAL of others",
         MADV_HWPOISON refused "EINVAL", MADV_SOFT_OFFLINE refused "EINVAL"
     } flags { }
+    PROCESS_MADV "advice for a process" choose {
+        MADV_NORMAL refused "EINVAL", MADV_RANDOM refused "EINVAL", MADV_SEQUENTIAL refused "EINVAL", MADV_WILLNEED hint,
+        MADV_DONTNEED refused "EINVAL", MADV_FREE refused "EINVAL", MADV_COLD hint, MADV_PAGEOUT hint,
+        MADV_COLLAPSE partly "of private memory; EINVAL of others"
+    } flags { }
     MCL "mlockall flags" choose { } flags { MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT }
     /// The mode, and what the nodes mean.
     MPOL "memory policy" choose {

@@ -3,7 +3,8 @@
  *
  * It is `/init` of the initramfs on Darter and on Linux alike, static, and uses few system calls so that a young kernel
  * can run it. The job stands in /.darter/job (key NUL value NUL, repeated: mode, cwd, hostname, module, root,
- * tag, share or rw, uid, gid, group, umask, set, watch, every, env, arg); live.h says what a live root is, watch.h what is watched.
+ * tag, share or rw, uid, gid, group, umask, set, watch, every, maps, env, arg); live.h says what a live root is, watch.h what is watched, for the job or
+ * for somebody who attaches while it runs.
  *
  *   mode pipes   the program's stdin, stdout and stderr are pipes, carried as frames on the control port (ttyS2)
  *   mode tty     its controlling terminal is ttyS1; only signals, window size and the end are frames
@@ -320,6 +321,12 @@ static void take_frame(unsigned char type, const unsigned char *data, size_t len
 	case 'C': /* the reader of a stream has gone: the program learns it as it would on the host, by SIGPIPE */
 		if (len >= 1)
 			close_stream(data[0] == 'O' ? 0 : 1);
+		break;
+	case 'V':
+		take_request(data, len);
+		break;
+	case 'L':
+		taken();
 		break;
 	case 'K':
 		reboot(RB_POWER_OFF);

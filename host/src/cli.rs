@@ -77,21 +77,23 @@ pub enum Command {
     ///
     /// The compilers and headers are this machine's, read through the live root; what is written stays in the guest's memory. `make builds` fetches what is built.
     Builds(Builds),
-    /// Run a program and say which locks its kernel waited for, and where from, as NetBSD's lockstat(8) does
+    /// Say which locks a kernel waited for, and where from, as NetBSD's lockstat(8) does, while a program runs, or in a machine that runs
     ///
     /// The program's streams, signals and exit status are those of `run`; the report comes on stdout when it has ended, or the machine has failed. Locks are told apart by
-    /// class. Callers are places in the kernel's source.
+    /// class. Callers are places in the kernel's source. Without a program the machine of another darter command is watched (--attach), from now on until Ctrl-C or its end.
     Lockstat(Box<Lockstat>),
-    /// Run a program and show what each CPU does meanwhile, as DragonFly's `systat -pv` does
+    /// Show what each CPU does, as DragonFly's `systat -pv` does, while a program runs, or in a machine that runs
     ///
     /// On a terminal a screen, with what the program printed after it; else plain lines on stdout, and the program's stdout on stderr. The exit status is the program's. Keys: q ends the
-    /// machine, arrows scroll and choose the column to sort by, r turns the order round, b hides idle CPUs.
+    /// machine, arrows scroll and choose the column to sort by, r turns the order round, b hides idle CPUs. Without a program the machine of another darter command is watched
+    /// (--attach), which q leaves as it is.
     Top(Box<Top>),
-    /// Run a program and draw where CPUs were meanwhile, in the kernel and in programs: a flame graph
+    /// Draw where CPUs were, in the kernel and in programs, while a program ran, or in a machine that runs: a flame graph
     ///
     /// Stacks are sampled at the CPUs' ticks and walked by frame pointers: a program built without them shows its innermost function, and what is inlined has no frame. CPUs that idle are not
     /// sampled. With --exact nothing is sampled: every instruction is counted, those of CPUs that idle too, and a wide frame is one of many instructions, not of much time.
-    /// The program's streams, signals and exit status are those of `run`; its addresses are not drawn at random (norandmaps).
+    /// The program's streams, signals and exit status are those of `run`; its addresses are not drawn at random (norandmaps). Without a program the machine of another darter command
+    /// is watched (--attach), from now on until Ctrl-C or its end; its programs' addresses are as they are, so one that ended before it was looked at has no names.
     Flame(Box<Flame>),
     /// Run the booted tests in tests/boot
     Test(Test),

@@ -7,6 +7,7 @@
 mod say;
 
 mod allocators;
+mod attach;
 mod bench;
 mod booted;
 mod builds;

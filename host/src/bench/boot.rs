@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::guest::{self, Command, Event, Measured, Reader};
+use crate::attach::wire::Guest;
 use crate::machine::accel::Accel;
 use crate::machine::kernel::Kernel;
 use crate::machine::{Machine, Model, Share, share};
@@ -85,6 +86,10 @@ impl Boot<'_> {
         let kernel = self.kernel.image(self.paths)?;
         let command_line = self.kernel.command_line(true, &self.append);
         let vm = run::boot(&machine, kernel, &initramfs, command_line)?;
+        let lines: Vec<String> = commands.iter().map(|command| format!("{};", command.line)).collect();
+        let guest =
+            Guest { kernel: self.kernel, append: &self.append, root: &root, add: self.add, command: &lines };
+        let attached = run::attachable(&machine, &guest, false, false);
         let results = RefCell::new(commands.iter().map(|_| None).collect::<Vec<_>>());
         let reader = RefCell::new(Reader::default());
         let complaints = RefCell::new(Vec::new());
@@ -115,6 +120,7 @@ impl Boot<'_> {
             verbose: false,
             watcher: None,
             keys: None,
+            attached,
         };
         let outcome = Relay::new(vm, signals, options).run()?;
         let name = self.kernel.name();

@@ -1,5 +1,7 @@
 //! `darter flame`: where CPUs were while a program ran, as a flame graph; with `--exact`, by counting (`exact`).
 //!
+//! Without a program it is the machine of another process (`crate::attach`).
+//!
 //! The kernel takes samples at the tick (kernel/src/trace/sample.rs); init sends them several times before their places are used again, with the mappings of the threads in
 //! them. Names come from the kernel's file and from the programs' files, found through the root. What came before a machine failed is drawn.
 #![forbid(unsafe_code)]
@@ -19,9 +21,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use darter_measure::Symbols;
 use inferno::{differential, flamegraph};
 
+use crate::attach::{self, Attaching, Running};
 use crate::cli::{Flame, MachineOptions};
 use crate::paths::Tree;
 use crate::relay::output::Sink;
+use crate::relay::watched::Watcher;
 use crate::root::Watch;
 use crate::run::{self, Ended, Watching};
 use crate::symbols;
@@ -63,17 +67,33 @@ pub fn flame(options: &Flame) -> Result<u8> {
         .as_ref()
         .map(|path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display())));
     let old = old.transpose()?;
-    let paths = Tree::find();
+    let mut paths = Tree::find();
     if options.exact {
         exact::check(&options.machine, &paths)?;
     }
-    let kernel = symbols::of(&options.machine.kernel, &paths)?;
     let mut machine = options.machine.clone();
-    machine.append.insert(0, APPEND.into());
+    let mut title = options.command.join(" ");
+    let mut running = None;
+    if options.command.is_empty() {
+        let found = attach::choose(options.attach.pid())?;
+        let about = &found.about;
+        if about.is_older_than_its_file() {
+            note!(
+                "darter: {} has changed since it was booted: functions of the kernel may be named wrongly",
+                about.image.display()
+            );
+        }
+        about.describe(&mut machine);
+        (paths, title) = (Tree::at(&about.tree), about.command.clone());
+        running = Some(found);
+    } else {
+        machine.append.insert(0, APPEND.into());
+    }
+    let kernel = symbols::of(&machine.kernel, &paths)?;
     let taken = if options.exact {
         exact::count(&mut machine, &options.command, &kernel, &paths)?
     } else {
-        sample(&machine, options, &kernel, &paths)?
+        sample(&machine, options, running, &kernel, &paths)?
     };
     let Taken { folded, all, ended, unit, how, but } = taken;
     if let Some(why) = &ended.why {
@@ -86,7 +106,7 @@ pub fn flame(options: &Flame) -> Result<u8> {
     if let Some(path) = &options.folded {
         std::fs::write(path, &folded).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let title = format!("{} ({all} {unit}{how})", options.command.join(" "));
+    let title = format!("{title} ({all} {unit}{how})");
     let svg = draw(&folded, old.as_deref(), title, unit)?;
     std::fs::write(&options.output, svg)
         .with_context(|| format!("cannot write {}", options.output.display()))?;
@@ -94,31 +114,39 @@ pub fn flame(options: &Flame) -> Result<u8> {
     Ok(ended.status)
 }
 
-/// Runs the program while the kernel takes samples.
-fn sample(machine: &MachineOptions, options: &Flame, kernel: &Symbols, paths: &Tree) -> Result<Taken> {
-    let samples = RefCell::new(Samples::default());
+/// Runs the program while the kernel takes samples, or watches the machine that is `running`.
+fn sample(
+    machine: &MachineOptions,
+    options: &Flame,
+    running: Option<Running>,
+    kernel: &Symbols,
+    paths: &Tree,
+) -> Result<Taken> {
+    let same_addresses = running.as_ref().is_none_or(|running| running.about.same_addresses);
+    let samples = RefCell::new(Samples::new(same_addresses));
     let wrong = RefCell::new(None);
     let every = Duration::from_secs_f64((BETWEEN / f64::from(options.rate)).min(LONGEST));
-    let watching = Watching {
-        watch: Watch {
-            set: vec![format!("{FILE}={}", options.rate)],
-            files: vec![FILE],
-            maps: Some(0),
-            every,
-        },
-        watcher: Box::new(|number, text| {
-            let text = String::from_utf8_lossy(text);
-            if number == MAPS {
-                samples.borrow_mut().take_maps(&text);
-            } else if let Err(error) = samples.borrow_mut().take(&text) {
-                *wrong.borrow_mut() = Some(error);
-            }
-        }),
-        keys: None,
-        stdout: Sink::Fd(rustix::stdio::stdout()),
-        stderr: Sink::Fd(rustix::stdio::stderr()),
+    let watch =
+        Watch { set: vec![format!("{FILE}={}", options.rate)], files: vec![FILE], maps: Some(0), every };
+    let watcher: Watcher<'_> = Box::new(|number, text| {
+        let text = String::from_utf8_lossy(text);
+        if number == MAPS {
+            samples.borrow_mut().take_maps(&text);
+        } else if let Err(error) = samples.borrow_mut().take(&text) {
+            *wrong.borrow_mut() = Some(error);
+        }
+    });
+    let ended = match running {
+        Some(running) => {
+            let limit = options.attach.limit();
+            attach::watch(running, Attaching { watch, watcher, keys: None, limit })?
+        }
+        None => {
+            let (stdout, stderr) = (Sink::Fd(rustix::stdio::stdout()), Sink::Fd(rustix::stdio::stderr()));
+            let watching = Watching { watch, watcher, keys: None, stdout, stderr };
+            run::watched(machine, &options.command, watching)?
+        }
     };
-    let ended = run::watched(machine, &options.command, watching)?;
     if let Some(error) = wrong.into_inner() {
         if let Some(why) = &ended.why {
             note!("darter: {why}");
@@ -132,7 +160,7 @@ fn sample(machine: &MachineOptions, options: &Flame, kernel: &Symbols, paths: &T
         lost => format!(", {lost} were lost"),
     };
     let all = samples.stacks.values().sum();
-    let folded = fold(&samples, kernel, paths, &options.machine);
+    let folded = fold(&samples, kernel, paths, machine);
     Ok(Taken { folded, all, ended, unit: "samples", how: format!(", {} a second", options.rate), but })
 }
 
@@ -252,7 +280,7 @@ mod tests {
 
     #[test]
     fn stacks_are_named_from_the_outside_in() {
-        let mut samples = Samples::default();
+        let mut samples = Samples::new(true);
         samples
             .take("version 1\nsampled 99 0\n0 1 7 ffffffff80200104,ffffffff80200100 1234 a;b\n0 2 0 ffffffff80200000 - -\n")
             .unwrap();

@@ -34,21 +34,29 @@ pub struct Mapping {
 #[derive(Default, Debug)]
 pub struct Samples {
     pub stacks: BTreeMap<Stack, u64>,
-    /// Samples that were replaced before they were read.
+    /// Samples that were replaced before they were read, since the first time.
     pub lost: u64,
+    /// Until then, since boot.
+    lost_before: Option<u64>,
     maps: HashMap<(u32, String), Vec<Mapping>>,
-    /// The last that came of a program of this name: programs lie where they lay before (`norandmaps`).
-    maps_by_name: HashMap<String, Vec<Mapping>>,
+    /// The last that came of a program of this name: programs lie where they lay before (`norandmaps`). None: they do not.
+    maps_by_name: Option<HashMap<String, Vec<Mapping>>>,
 }
 
 impl Samples {
+    /// `same_addresses`: programs of a name lie at the same addresses each time.
+    pub fn new(same_addresses: bool) -> Self {
+        Self { maps_by_name: same_addresses.then(HashMap::new), ..Self::default() }
+    }
+
     /// Takes what was read once.
     pub fn take(&mut self, text: &str) -> Result<()> {
         let mut lines = text.lines();
         let version = lines.next().unwrap_or_default();
         ensure!(version == VERSION, "its first line is '{version}' and not '{VERSION}'");
         let lost = lines.next().and_then(|line| line.rsplit(' ').next()?.parse().ok());
-        self.lost = lost.context("its second line does not say what was lost")?;
+        let lost: u64 = lost.context("its second line does not say what was lost")?;
+        self.lost = lost.saturating_sub(*self.lost_before.get_or_insert(lost));
         for line in lines {
             let stack = parse(line).with_context(|| format!("'{line}'"))?;
             *self.stacks.entry(stack).or_default() += 1;
@@ -64,7 +72,9 @@ impl Samples {
         let maps: Vec<Mapping> = maps.lines().filter_map(mapping).collect();
         // One that ended just now has none.
         if !maps.is_empty() {
-            self.maps_by_name.insert(name.to_owned(), maps.clone());
+            if let Some(by_name) = &mut self.maps_by_name {
+                by_name.insert(name.to_owned(), maps.clone());
+            }
             self.maps.insert((thread, name.to_owned()), maps);
         }
     }
@@ -72,7 +82,7 @@ impl Samples {
     /// Where an address of the stack's program lies, and the address's offset in that file.
     pub fn find(&self, stack: &Stack, address: u64) -> Option<(&Mapping, u64)> {
         let own = self.maps.get(&(stack.thread, stack.name.clone()));
-        let maps = own.or_else(|| self.maps_by_name.get(&stack.name))?;
+        let maps = own.or_else(|| self.maps_by_name.as_ref()?.get(&stack.name))?;
         find(maps, address)
     }
 }
@@ -134,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_address_is_found_in_the_threads_file_or_in_that_of_its_namesake() {
-        let mut samples = Samples::default();
+        let mut samples = Samples::new(true);
         samples.take_maps(MAPS);
         let stack =
             |thread, name: &str| Stack { thread, name: name.into(), kernel: Vec::new(), user: Vec::new() };
@@ -144,5 +154,9 @@ mod tests {
         }
         assert!(samples.find(&stack(7, "ls"), 0x401_010).is_none());
         assert!(samples.find(&stack(7, "sh"), 0x400_010).is_none(), "that is not executed");
+        let mut samples = Samples::new(false);
+        samples.take_maps(MAPS);
+        assert!(samples.find(&stack(7, "sh"), 0x401_010).is_some());
+        assert!(samples.find(&stack(9, "sh"), 0x401_010).is_none(), "it may lie elsewhere");
     }
 }

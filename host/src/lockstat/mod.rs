@@ -1,7 +1,7 @@
 //! `darter lockstat`: which locks a program's kernel waited for, and where from, in the layout of NetBSD's lockstat(8).
 //!
-//! The kernel counts waits by lock class and caller while /proc/darter/contention is switched on, which init does before the program starts; it sends the
-//! file every second, so that a machine that fails leaves what it had.
+//! The kernel counts waits by lock class and caller while /proc/darter/contention is switched on, which init does before the program starts, or when we attach to a
+//! machine that runs (`crate::attach`); it sends the file every second, so that a machine that fails leaves what it had.
 #![forbid(unsafe_code)]
 
 mod counts;
@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::attach::{self, Attaching};
 use crate::cli::Lockstat;
 use crate::relay::output::Sink;
+use crate::relay::watched::Watcher;
 use crate::root::Watch;
 use crate::run::{self, Watching};
 use counts::{Counts, Snapshot};
@@ -34,24 +36,28 @@ pub fn lockstat(options: &Lockstat) -> Result<u8> {
     } else {
         rustix::stdio::stdout()
     };
-    let watching = Watching {
-        watch: Watch { set: vec![format!("{FILE}=on")], files: vec![FILE], maps: None, every: EVERY },
-        watcher: Box::new(|_, text| match Snapshot::parse(&String::from_utf8_lossy(text)) {
-            Ok(snapshot) => {
-                let (first, last) = &mut *snapshots.borrow_mut();
-                if first.is_none() {
-                    *first = Some(snapshot);
-                } else {
-                    *last = Some(snapshot);
-                }
+    let watch = Watch { set: vec![format!("{FILE}=on")], files: vec![FILE], maps: None, every: EVERY };
+    let watcher: Watcher<'_> = Box::new(|_, text| match Snapshot::parse(&String::from_utf8_lossy(text)) {
+        Ok(snapshot) => {
+            let (first, last) = &mut *snapshots.borrow_mut();
+            if first.is_none() {
+                *first = Some(snapshot);
+            } else {
+                *last = Some(snapshot);
             }
-            Err(error) => *wrong.borrow_mut() = Some(error),
-        }),
-        keys: None,
-        stdout: Sink::Fd(stdout),
-        stderr: Sink::Fd(rustix::stdio::stderr()),
+        }
+        Err(error) => *wrong.borrow_mut() = Some(error),
+    });
+    let (cpus, ended) = if options.command.is_empty() {
+        let running = attach::choose(options.attach.pid())?;
+        let limit = options.attach.limit();
+        let cpus = running.about.cpus;
+        (cpus, attach::watch(running, Attaching { watch, watcher, keys: None, limit })?)
+    } else {
+        let (stdout, stderr) = (Sink::Fd(stdout), Sink::Fd(rustix::stdio::stderr()));
+        let watching = Watching { watch, watcher, keys: None, stdout, stderr };
+        (options.machine.cpus, run::watched(&options.machine, &options.command, watching)?)
     };
-    let ended = run::watched(&options.machine, &options.command, watching)?;
     if let Some(why) = &ended.why {
         note!("darter: {why}");
     }
@@ -63,11 +69,8 @@ pub fn lockstat(options: &Lockstat) -> Result<u8> {
         return Ok(ended.status);
     };
     let counts = Counts::between(&first, last.as_ref().unwrap_or(&first));
-    let report = if options.json {
-        table::json(&counts, &ended)?
-    } else {
-        table::text(&counts, options, options.machine.cpus)
-    };
+    let report =
+        if options.json { table::json(&counts, &ended)? } else { table::text(&counts, options, cpus) };
     match &options.output {
         None => out!("{report}"),
         Some(path) => File::create(path)

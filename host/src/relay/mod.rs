@@ -5,6 +5,7 @@
 //! our stdin (INPUT_WINDOW), and signals and the time limit are served meanwhile.
 #![forbid(unsafe_code)]
 
+pub mod attached;
 mod console;
 pub mod outcome;
 pub mod output;
@@ -21,7 +22,9 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 
+use crate::attach::wire::Over;
 use crate::machine::qemu::{Vm, describe};
+use attached::Attached;
 use console::Console;
 use outcome::{End, Outcome};
 use output::{Output, Sink};
@@ -57,6 +60,8 @@ pub struct Options<'a> {
     pub watcher: Option<Watcher<'a>>,
     /// Gets what is typed, where that is not the program's input.
     pub keys: Option<Keys<'a>>,
+    /// Those who watch from other processes, where they may.
+    pub attached: Option<Attached>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,6 +74,7 @@ enum Source {
     Stdout,
     Stderr,
     Signals,
+    Attached,
 }
 
 pub struct Relay<'a> {
@@ -85,6 +91,7 @@ pub struct Relay<'a> {
     stderr: Output<'a>,
     watched: Watched<'a>,
     keys: Option<Keys<'a>>,
+    attached: Option<Attached>,
     decoder: Decoder,
     to_guest: Vec<u8>,
     to_terminal: Vec<u8>,
@@ -126,6 +133,7 @@ impl<'a> Relay<'a> {
             window: Window::default(),
             stdin_open: options.input || options.keys.is_some(),
             keys: options.keys,
+            attached: options.attached,
             console_open: true,
             qemu_said: Vec::new(),
             qemu_stderr_open: true,
@@ -162,6 +170,9 @@ impl<'a> Relay<'a> {
         let boot = self.ready.map(|at| at - self.started);
         let until = self.ended.map_or_else(Instant::now, |(_, at)| at);
         let stall = self.console.stall();
+        if let Some(attached) = self.attached.take() {
+            attached.finish(&Over { end: end.clone(), stall: stall.clone() });
+        }
         Ok(Outcome { end, boot, program: self.ready.map(|at| until - at), stall })
     }
 
@@ -225,6 +236,7 @@ impl<'a> Relay<'a> {
         for fd in self.signals.fds() {
             add(Source::Signals, fd, PollFlags::IN);
         }
+        self.attached.iter().flat_map(Attached::fds).for_each(|(fd, flags)| add(Source::Attached, fd, flags));
         for (source, fd, flags) in wanted.into_iter().filter(|(.., flags)| !flags.is_empty()) {
             sources.push(source);
             fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -270,6 +282,10 @@ impl<'a> Relay<'a> {
                     None
                 }
                 Source::Stdin => self.read_stdin()?,
+                Source::Attached => {
+                    self.attach(Attached::serve);
+                    None
+                }
                 Source::Stdout => {
                     if self.stdout.flush_some()? {
                         ToGuest::StdoutClosed.encode(&mut self.to_guest);
@@ -355,6 +371,7 @@ impl<'a> Relay<'a> {
                     self.raw = Some(terminal::Raw::enter()?);
                     self.send_window_size();
                 }
+                self.attach(Attached::ready);
             }
             FromGuest::Consumed(bytes) => self.window.acknowledged(bytes as usize),
             FromGuest::Stdout(data) => {
@@ -362,9 +379,15 @@ impl<'a> Relay<'a> {
                 self.stdout.take(&data);
             }
             FromGuest::Stderr(data) => self.stderr.take(&data),
-            FromGuest::Watched(data) => self.watched.take(&data),
+            FromGuest::Watched(data) => {
+                self.watched.take(&data);
+                self.attach(|attached, _| attached.take_piece(&data));
+            }
+            FromGuest::Look => self.attach(Attached::take_look),
+            FromGuest::WatchEnded(why) => self.attach(|attached, to_guest| attached.take_end(&why, to_guest)),
             FromGuest::Ended(word) => {
                 self.ended = Some((word, Instant::now()));
+                self.attach(|attached, _| attached.ended());
                 if self.tty {
                     // The guest has drained its terminal before it said so; what it wrote is in the pipe.
                     while self.read_terminal() {}
@@ -372,6 +395,13 @@ impl<'a> Relay<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Has those who watch served; what they want of the guest is sent to it.
+    fn attach(&mut self, serve: impl FnOnce(&mut Attached, &mut Vec<u8>)) {
+        if let Some(attached) = &mut self.attached {
+            serve(attached, &mut self.to_guest);
+        }
     }
 
     fn send_window_size(&mut self) {

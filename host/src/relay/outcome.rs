@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::protocol;
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum End {
     /// The program ended with this wait4 status word.
     Program(u32),

@@ -22,8 +22,12 @@ pub enum FromGuest {
     Consumed(u32),
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// A piece of a file that the job watches (`watched`).
+    /// A piece of a file that is watched (`watched`).
     Watched(Vec<u8>),
+    /// All files that somebody who attached watches have come once.
+    Look,
+    /// Nobody who attached watches any more; why, if that was not asked for.
+    WatchEnded(String),
     /// The program has ended; the status word of wait4.
     Ended(u32),
 }
@@ -41,6 +45,10 @@ pub enum ToGuest<'a> {
     /// Nobody reads the program's stdout or stderr any more.
     StdoutClosed,
     StderrClosed,
+    /// Somebody attaches, with these words of host/guest/watch.h; without any: has gone.
+    Watch(&'a [u8]),
+    /// The last look has been taken.
+    Look,
 }
 
 impl ToGuest<'_> {
@@ -58,6 +66,8 @@ impl ToGuest<'_> {
             }
             ToGuest::StdoutClosed => (b'C', b"O"),
             ToGuest::StderrClosed => (b'C', b"X"),
+            ToGuest::Watch(words) => (b'V', words),
+            ToGuest::Look => (b'L', &[]),
         };
         debug_assert!(data.len() <= INPUT_WINDOW - HEADER);
         to.push(kind);
@@ -115,6 +125,8 @@ fn decode(kind: u8, data: &[u8]) -> Result<FromGuest, Garbled> {
         b'O' => FromGuest::Stdout(data.to_vec()),
         b'X' => FromGuest::Stderr(data.to_vec()),
         b'P' => FromGuest::Watched(data.to_vec()),
+        b'L' => FromGuest::Look,
+        b'V' => FromGuest::WatchEnded(String::from_utf8_lossy(data).into_owned()),
         b'Q' => FromGuest::Ended(word()?),
         other => return Err(Garbled(format!("a frame of unknown type {other:#04x}"))),
     })

@@ -1,7 +1,7 @@
 //! Files of the guest that come again and again while its program runs (host/guest/watch.h), and keys for who shows them.
 #![forbid(unsafe_code)]
 
-/// Takes a file of those that the job watches, by its number among them, each time that it has come whole.
+/// Takes a file of those that are watched, by its number among them, each time that it has come whole.
 pub type Watcher<'a> = Box<dyn FnMut(usize, &[u8]) + 'a>;
 /// Takes what was typed; true: the machine is to end.
 pub type Keys<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
@@ -20,7 +20,7 @@ impl<'a> Watched<'a> {
 
     /// A frame: the file's number and a piece of it; without one, it is whole.
     pub fn take(&mut self, frame: &[u8]) {
-        let [number, piece @ ..] = frame else { return };
+        let (Some(watcher), [number, piece @ ..]) = (&mut self.watcher, frame) else { return };
         let number = usize::from(*number);
         if self.texts.len() <= number {
             self.texts.resize_with(number + 1, Vec::new);
@@ -28,9 +28,7 @@ impl<'a> Watched<'a> {
         let text = &mut self.texts[number];
         text.extend_from_slice(piece);
         if piece.is_empty() {
-            if let Some(watcher) = &mut self.watcher {
-                watcher(number, text);
-            }
+            watcher(number, text);
             text.clear();
         }
     }

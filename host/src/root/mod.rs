@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
 pub use sources::Addition;
 use tree::{Data, Entry, Kind};
@@ -36,7 +37,7 @@ const MODULES: &str = ".darter/modules";
 /// Old initramfs archives are dropped beyond this many.
 const KEPT: usize = 16;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Root {
     Busybox,
     Host,
@@ -87,7 +88,7 @@ pub struct Job {
     pub arguments: Vec<String>,
 }
 
-/// What the guest's init sends of the kernel's files while the program runs (host/guest/watch.h).
+/// What the guest's init sends of the kernel's files while the program runs (host/guest/watch.h), in the job or for who attaches.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
     /// Written before the program starts: FILE=TEXT.
@@ -107,6 +108,24 @@ pub struct User {
     pub gid: u32,
     pub groups: Vec<u32>,
     pub umask: u32,
+}
+
+impl Watch {
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields: Vec<_> = self.set.iter().map(|word| ("set", word.clone())).collect();
+        fields.extend(self.files.iter().map(|file| ("watch", (*file).to_owned())));
+        fields.extend(self.maps.map(|number| ("maps", number.to_string())));
+        if !self.files.is_empty() {
+            fields.push(("every", self.every.as_millis().to_string()));
+        }
+        fields
+    }
+
+    /// For who attaches: key and value, each ended by NUL, as a job has them.
+    pub fn encode(&self) -> Vec<u8> {
+        let fields = self.fields().into_iter();
+        fields.flat_map(|(key, value)| format!("{key}\0{value}\0").into_bytes()).collect()
+    }
 }
 
 impl Default for Job {
@@ -152,14 +171,7 @@ impl Job {
             user.groups.iter().for_each(|group| field("group", &group.to_string()));
             field("umask", &format!("{:o}", user.umask));
         }
-        self.watch.set.iter().for_each(|word| field("set", word));
-        self.watch.files.iter().for_each(|file| field("watch", file));
-        if let Some(number) = self.watch.maps {
-            field("maps", &number.to_string());
-        }
-        if !self.watch.files.is_empty() {
-            field("every", &self.watch.every.as_millis().to_string());
-        }
+        self.watch.fields().into_iter().for_each(|(key, value)| field(key, &value));
         self.environment.iter().for_each(|word| field("env", word));
         self.arguments.iter().for_each(|word| field("arg", word));
         let mut bytes = Vec::new();

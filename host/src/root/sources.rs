@@ -7,12 +7,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
 use super::tree::{Data, Entry, Kind, Tree};
 use super::{elf, progress};
 
 /// A file or folder for the guest, as `--add SRC[:DST]` says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addition {
     pub source: PathBuf,
     /// Absolute in the guest.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::last_words::explain_machine;
-use super::start::{boot, environment};
+use super::start::{attachable, boot, environment};
+use crate::attach::wire::Guest;
 use crate::machine::Machine;
 use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
@@ -36,6 +37,7 @@ pub fn capture(
     let job = Job { environment: environment(false), arguments: command.to_vec(), ..Job::default() };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     let vm = boot(machine, kernel.image(&paths)?, &initramfs, kernel.command_line(true, append))?;
+    let guest = Guest { kernel, append, root: &Root::Busybox, add: additions, command };
     let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let options = relay::Options {
         tty: false,
@@ -49,6 +51,7 @@ pub fn capture(
         verbose: false,
         watcher: None,
         keys: None,
+        attached: attachable(machine, &guest, false, false),
     };
     let end = Relay::new(vm, &mut signals, options).run()?.end;
     let command = short(command);

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::attach::wire::Guest;
 use crate::cli::{MachineOptions, Run, Shell};
 use crate::exit::usage;
 use crate::machine::accel::{Accel, Wanted};
@@ -23,6 +24,7 @@ use crate::machine::kernel::Kernel;
 use crate::machine::qemu::Vm;
 use crate::machine::{Machine, Model, share};
 use crate::paths::Tree;
+use crate::relay::attached::Attached;
 use crate::relay::outcome::{self, End, Outcome};
 use crate::relay::output::Sink;
 use crate::relay::signals::Signals;
@@ -32,10 +34,9 @@ use crate::root::{self, Job, Root, Watch};
 use crate::symbols;
 use caller::Identity;
 pub use capture::capture;
-pub use last_words::explain_machine;
-use last_words::explain_stall;
+pub use last_words::{explain_machine, explain_stall};
 use nested::Around;
-pub use start::{boot, environment};
+pub use start::{attachable, boot, environment};
 pub use user::Asked;
 pub use watched::{Ended, Watching, watched};
 
@@ -88,13 +89,14 @@ pub fn shell(options: &Shell) -> Result<u8> {
 fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
     let mut signals = Signals::catch()?;
     let tty = terminal::is_interactive();
-    let vm = start(options, command, Streams { tty, input: true }, Watch::default())?;
+    let (vm, attached) = start(options, command, Streams { tty, input: true }, None)?;
     let relay = Relay::new(
         vm,
         &mut signals,
         relay::Options {
             stdout: Sink::Fd(rustix::stdio::stdout()),
             stderr: Sink::Fd(rustix::stdio::stderr()),
+            attached,
             ..relay_options(options, tty)
         },
     );
@@ -109,7 +111,7 @@ fn run_json(options: &Run) -> Result<u8> {
     let started = Instant::now();
     let machine = &options.machine;
     let mut signals = Signals::catch()?;
-    let vm = start(machine, &options.command, Streams { tty: false, input: true }, Watch::default())?;
+    let (vm, attached) = start(machine, &options.command, Streams { tty: false, input: true }, None)?;
     let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let outcome = Relay::new(
         vm,
@@ -117,6 +119,7 @@ fn run_json(options: &Run) -> Result<u8> {
         relay::Options {
             stdout: Sink::Call(Box::new(|data| stdout.borrow_mut().extend_from_slice(data))),
             stderr: Sink::Call(Box::new(|data| stderr.borrow_mut().extend_from_slice(data))),
+            attached,
             ..relay_options(machine, false)
         },
     )
@@ -164,6 +167,7 @@ fn relay_options(options: &MachineOptions, tty: bool) -> relay::Options<'static>
         verbose: options.verbose,
         watcher: None,
         keys: None,
+        attached: None,
     }
 }
 
@@ -193,7 +197,13 @@ struct Streams {
     input: bool,
 }
 
-fn start(options: &MachineOptions, command: &[String], streams: Streams, watch: Watch) -> Result<Vm> {
+/// `watch`: what this process watches itself, which nobody else does then.
+fn start(
+    options: &MachineOptions,
+    command: &[String],
+    streams: Streams,
+    watch: Option<Watch>,
+) -> Result<(Vm, Option<Attached>)> {
     let machine = Machine {
         model: options.machine,
         cpus: options.cpus,
@@ -224,6 +234,7 @@ fn start(options: &MachineOptions, command: &[String], streams: Streams, watch: 
         None => root::prepare(&paths, &options.root, &options.add, &modules, options.memory)?,
     };
     let Identity { user, folder, environment } = Identity::find(options, streams.tty)?;
+    let own = watch.is_some();
     let job = Job {
         tty: streams.tty,
         input: streams.input,
@@ -232,7 +243,7 @@ fn start(options: &MachineOptions, command: &[String], streams: Streams, watch: 
         modules: modules.iter().filter_map(|module| Some(module.file_name()?.to_owned())).collect(),
         root: machine.root.is_some().then_some(share::ROOT),
         shares: machine.shares.iter().zip(0..).map(|(share, n)| (share::tag(n), share.clone())).collect(),
-        watch,
+        watch: watch.unwrap_or_default(),
         environment,
         arguments: command.to_vec(),
     };
@@ -248,5 +259,9 @@ fn start(options: &MachineOptions, command: &[String], streams: Streams, watch: 
         // First, so that the user's words win.
         append.insert(0, symbols::COUNTED_APPEND.into());
     }
-    boot(&machine, kernel, &initramfs, options.kernel.command_line(!options.verbose, &append))
+    let vm = boot(&machine, kernel, &initramfs, options.kernel.command_line(!options.verbose, &append))?;
+    let guest =
+        Guest { kernel: &options.kernel, append: &append, root: &options.root, add: &options.add, command };
+    let attached = attachable(&machine, &guest, own, options.verbose);
+    Ok((vm, attached))
 }

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use rustix::io::FdFlags;
 
+use crate::attach::wire::{About, Guest};
 use crate::machine::Machine;
 use crate::machine::qemu::{Start, Vm};
+use crate::relay::attached::Attached;
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -25,6 +27,22 @@ pub fn boot(
     rustix::io::fcntl_setfd(initramfs, FdFlags::empty())?;
     let initramfs = PathBuf::from(format!("/proc/self/fd/{}", initramfs.as_raw_fd()));
     Vm::start(machine, Start { kernel, initramfs, command_line })
+}
+
+/// Lets other processes watch the machine, unless it is to run the same each time. `own`: this process does that itself, and the others are told so. Where no
+/// socket can be made the machine runs all the same; `verbose` says why.
+pub fn attachable(machine: &Machine, guest: &Guest<'_>, own: bool, verbose: bool) -> Option<Attached> {
+    if machine.deterministic {
+        return None;
+    }
+    let attached = About::new(machine, guest).and_then(|about| Attached::open(about, own));
+    attached
+        .inspect_err(|error| {
+            if verbose {
+                note!("darter: no other process can watch this machine: {error:#}");
+            }
+        })
+        .ok()
 }
 
 /// The environment of a packed root or another machine's: its root's.

@@ -54,12 +54,12 @@ pub fn watched(options: &MachineOptions, command: &[String], watching: Watching<
     let mut signals = Signals::catch()?;
     let Watching { watch, watcher, keys, stdout, stderr } = watching;
     let input = keys.is_none();
-    let vm = start(options, command, Streams { tty: false, input }, watch)?;
+    let (vm, attached) = start(options, command, Streams { tty: false, input }, Some(watch))?;
     let plain = relay_options(options, false);
     let relay = Relay::new(
         vm,
         &mut signals,
-        relay::Options { input, stdout, stderr, watcher: Some(watcher), keys, ..plain },
+        relay::Options { input, stdout, stderr, watcher: Some(watcher), keys, attached, ..plain },
     );
     let outcome = relay.run()?;
     Ok(Ended {

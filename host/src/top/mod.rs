@@ -1,6 +1,6 @@
 //! `darter top`: what each CPU of a machine does while a program runs in it, after DragonFly's `systat -pv 1`.
 //!
-//! Init sends /proc/darter/cpus at each interval; what is shown is the difference of two looks. On a terminal that is a screen, elsewhere lines; the
+//! Without a program it is the machine of another process (`crate::attach`). Init sends /proc/darter/cpus at each interval; what is shown is the difference of two looks. On a terminal that is a screen, elsewhere lines; the
 //! program's output does not come between either.
 #![forbid(unsafe_code)]
 
@@ -16,11 +16,12 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde::Serialize;
 
+use crate::attach::{self, Attaching, Running};
 use crate::cli::Top;
 use crate::relay::output::Sink;
 use crate::relay::watched::{Keys, Watcher};
 use crate::root::Watch;
-use crate::run::{self, Watching};
+use crate::run::{self, Ended, Watching};
 pub use figures::Column;
 use figures::{Figures, Snapshot};
 use lines::View;
@@ -86,7 +87,53 @@ impl Looks {
 
 pub fn top(options: &Top) -> Result<u8> {
     let is_screen = !options.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if is_screen { on_screen(options) } else { in_lines(options) }
+    let source = match options.command.as_slice() {
+        [] => Source::Running(Box::new(attach::choose(options.attach.pid())?)),
+        command => Source::Command(command),
+    };
+    if is_screen { on_screen(options, source) } else { in_lines(options, source) }
+}
+
+/// What is watched.
+enum Source<'a> {
+    /// A program, in a machine of its own.
+    Command(&'a [String]),
+    /// The machine of another process.
+    Running(Box<Running>),
+}
+
+impl Source<'_> {
+    /// In a line.
+    fn title(&self) -> String {
+        match self {
+            Source::Command(command) => {
+                command.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ")
+            }
+            Source::Running(running) => format!("{} {}", running.about.pid, running.about.command),
+        }
+    }
+}
+
+/// Where what comes goes; of the streams only a program of one's own has any.
+struct Shown<'a> {
+    watcher: Watcher<'a>,
+    keys: Option<Keys<'a>>,
+    stdout: Sink<'a>,
+    stderr: Sink<'a>,
+}
+
+fn watch_source(options: &Top, source: Source<'_>, shown: Shown<'_>) -> Result<Ended> {
+    let Shown { watcher, keys, stdout, stderr } = shown;
+    let watch = watch(options);
+    match source {
+        Source::Command(command) => {
+            run::watched(&options.machine, command, Watching { watch, watcher, keys, stdout, stderr })
+        }
+        Source::Running(running) => {
+            let limit = options.attach.limit();
+            attach::watch(*running, Attaching { watch, watcher, keys, limit })
+        }
+    }
 }
 
 fn watch(options: &Top) -> Watch {
@@ -98,7 +145,7 @@ fn view(options: &Top) -> View {
     View { sort: options.sort, reversed: false, busy: options.busy }
 }
 
-fn in_lines(options: &Top) -> Result<u8> {
+fn in_lines(options: &Top, source: Source<'_>) -> Result<u8> {
     let looks = RefCell::new(Looks::default());
     let view = view(options);
     let watcher: Watcher<'_> = Box::new(|_, text| {
@@ -115,20 +162,17 @@ fn in_lines(options: &Top) -> Result<u8> {
         out!("");
     });
     let stream = || Sink::Fd(rustix::stdio::stderr());
-    let ended = run::watched(
-        &options.machine,
-        &options.command,
-        Watching { watch: watch(options), watcher, keys: None, stdout: stream(), stderr: stream() },
-    )?;
+    let shown = Shown { watcher, keys: None, stdout: stream(), stderr: stream() };
+    let ended = watch_source(options, source, shown)?;
     if let Some(why) = ended.why {
         note!("darter: {why}");
     }
     finish(looks.into_inner(), ended.status)
 }
 
-fn on_screen(options: &Top) -> Result<u8> {
+fn on_screen(options: &Top, source: Source<'_>) -> Result<u8> {
     let looks = RefCell::new(Looks::default());
-    let screen = RefCell::new(Screen::enter(view(options), title(&options.command))?);
+    let screen = RefCell::new(Screen::enter(view(options), source.title())?);
     let kept: [RefCell<VecDeque<u8>>; 2] = Default::default();
     let keep = |which: usize| -> Sink<'_> {
         let kept = &kept[which];
@@ -146,11 +190,7 @@ fn on_screen(options: &Top) -> Result<u8> {
     });
     let keys: Keys<'_> = Box::new(|typed| screen.borrow_mut().take(typed));
     let (stdout, stderr) = (keep(0), keep(1));
-    let ended = run::watched(
-        &options.machine,
-        &options.command,
-        Watching { watch: watch(options), watcher, keys: Some(keys), stdout, stderr },
-    );
+    let ended = watch_source(options, source, Shown { watcher, keys: Some(keys), stdout, stderr });
     // The terminal is as it was from here on, whatever has happened.
     drop(screen);
     // Nobody may read them any more.
@@ -161,11 +201,6 @@ fn on_screen(options: &Top) -> Result<u8> {
         note!("darter: {why}");
     }
     finish(looks.into_inner(), ended.status)
-}
-
-/// The command in a line.
-fn title(command: &[String]) -> String {
-    command.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
 
 fn finish(looks: Looks, status: u8) -> Result<u8> {

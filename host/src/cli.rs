@@ -85,7 +85,8 @@ pub enum Command {
     /// Show what each CPU does, as DragonFly's `systat -pv` does, while a program runs, or in a machine that runs
     ///
     /// On a terminal a screen, with what the program printed after it; else plain lines on stdout, and the program's stdout on stderr. The exit status is the program's. Keys: q ends the
-    /// machine, arrows scroll and choose the column to sort by, r turns the order round, b hides idle CPUs. Without a program the machine of another darter command is watched
+    /// machine, arrows scroll and choose the column to sort by, r turns the order round, b hides idle CPUs, / asks for a text and shows only CPUs that waited for a lock with it in
+    /// its class or caller (--filter; Enter keeps it, Esc clears it). Without a program the machine of another darter command is watched
     /// (--attach), which q leaves as it is.
     Top(Box<Top>),
     /// Draw where CPUs were, in the kernel and in programs, while a program ran, or in a machine that runs: a flame graph

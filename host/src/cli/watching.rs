@@ -97,6 +97,9 @@ pub struct Top {
     /// Leave out CPUs that did nothing
     #[arg(long)]
     pub busy: bool,
+    /// Show only CPUs that waited for a lock with TEXT in its class or in its caller, in small letters or large ones; the total is that of all
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+    pub filter: String,
     /// Print a JSON object in a line at each look; the program's stdout goes to stderr
     #[arg(long)]
     pub json: bool,

@@ -9,18 +9,21 @@ const WIDTH: usize = 5;
 const FIRST: usize = 5;
 
 /// What is shown, and in which order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct View {
     pub sort: Column,
     pub reversed: bool,
     /// CPUs that did nothing are left out.
     pub busy: bool,
+    /// CPUs alone whose lock or its caller has this text in it, in small letters or large ones. Empty: all.
+    pub filter: String,
 }
 
 impl View {
     /// The CPUs in the view's order.
     pub fn of<'a>(&self, cpus: &'a [Figures]) -> Vec<&'a Figures> {
-        let mut shown: Vec<&Figures> = cpus.iter().filter(|cpu| !self.busy || cpu.is_busy()).collect();
+        let wanted = |cpu: &&Figures| (!self.busy || cpu.is_busy()) && self.has_text(cpu);
+        let mut shown: Vec<&Figures> = cpus.iter().filter(wanted).collect();
         if self.sort != Column::Cpu {
             // The largest first; CPUs that are alike stay in their order.
             shown.sort_by(|one, other| self.sort.of(other).total_cmp(&self.sort.of(one)));
@@ -29,6 +32,14 @@ impl View {
             shown.reverse();
         }
         shown
+    }
+
+    /// Does the CPU pass the filter?
+    pub fn has_text(&self, cpu: &Figures) -> bool {
+        let filter = self.filter.to_lowercase();
+        let has =
+            |text: &Option<String>| text.as_ref().is_some_and(|text| text.to_lowercase().contains(&filter));
+        filter.is_empty() || has(&cpu.label) || has(&cpu.caller)
     }
 }
 
@@ -115,10 +126,15 @@ mod tests {
         let (first, last) = looks();
         let (_, cpus) = between(&first, &last).unwrap();
         let order = |view: View| view.of(&cpus).iter().map(|cpu| cpu.cpu.unwrap()).collect::<Vec<_>>();
-        let plain = View { sort: Column::Cpu, reversed: false, busy: false };
-        assert_eq!(order(plain), [0, 1]);
-        assert_eq!(order(View { sort: Column::Idle, ..plain }), [1, 0]);
-        assert_eq!(order(View { reversed: true, ..plain }), [1, 0]);
-        assert_eq!(order(View { busy: true, ..plain }), [0]);
+        let plain = || View { sort: Column::Cpu, reversed: false, busy: false, filter: String::new() };
+        assert_eq!(order(plain()), [0, 1]);
+        assert_eq!(order(View { sort: Column::Idle, ..plain() }), [1, 0]);
+        assert_eq!(order(View { reversed: true, ..plain() }), [1, 0]);
+        assert_eq!(order(View { busy: true, ..plain() }), [0]);
+        for (filter, wanted) in
+            [("OF leav", &[0][..]), ("a.rs:1", &[0]), ("pipe", &[]), ("cpu1", &[]), ("é", &[])]
+        {
+            assert_eq!(order(View { filter: filter.into(), ..plain() }), wanted, "{filter}");
+        }
     }
 }

@@ -142,15 +142,16 @@ fn watch(options: &Top) -> Watch {
 }
 
 fn view(options: &Top) -> View {
-    View { sort: options.sort, reversed: false, busy: options.busy }
+    View { sort: options.sort, reversed: false, busy: options.busy, filter: options.filter.clone() }
 }
 
 fn in_lines(options: &Top, source: Source<'_>) -> Result<u8> {
     let looks = RefCell::new(Looks::default());
     let view = view(options);
     let watcher: Watcher<'_> = Box::new(|_, text| {
-        let Some((span, total, cpus)) = looks.borrow_mut().take(text) else { return };
+        let Some((span, total, mut cpus)) = looks.borrow_mut().take(text) else { return };
         if options.json {
+            cpus.retain(|cpu| view.has_text(cpu));
             let look = Look { at_seconds: span.at, seconds: span.seconds, total: &total, cpus: &cpus };
             if let Ok(line) = serde_json::to_string(&look) {
                 out!("{line}");

@@ -1,7 +1,6 @@
 /* process_madvise: advice for another process's memory, what is refused, and how far it came. */
 #include "t.h"
 
-#include <linux/capability.h>
 #include <sys/uio.h>
 
 #ifndef SYS_process_madvise
@@ -100,10 +99,11 @@ static void by_user(void)
 
 static void without_nice(void)
 {
-	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct sets[2];
+	enum { VERSION_3 = 0x20080522, SYS_NICE = 23 };
+	struct { uint32_t version; int pid; } header = { VERSION_3, 0 };
+	struct { uint32_t effective, permitted, inheritable; } sets[2];
 	syscall(SYS_capget, &header, sets);
-	sets[0].effective &= ~(1u << CAP_SYS_NICE);
+	sets[0].effective &= ~(1u << SYS_NICE);
 	SHOW(syscall(SYS_capset, &header, sets));
 	SHOW(advise(fd, &one, 1, MADV_COLD, 0));
 	SHOW(advise(fd, &one, 0, MADV_COLD, 0));

@@ -62,7 +62,11 @@ impl Locked<'_> {
     /// which all its pages may be written from now on; no view links to it.
     pub fn join_block<M: Machine>(&mut self, prot: Prot) -> bool {
         debug_assert!(self.node().is_leaf() && !self.is_large() && prot.contains(Prot::WRITE));
-        let Some(first) = self.look(0).frame::<M>().filter(|first| first.number().is_multiple_of(ENTRIES as u32)) else { return false };
+        let Some(first) =
+            self.look(0).frame::<M>().filter(|first| first.number().is_multiple_of(ENTRIES as u32))
+        else {
+            return false;
+        };
         let is_whole = (0..ENTRIES as u16).all(|index| {
             let entry = self.look(index);
             let lies_there = entry.address::<M>().0 == first.addr().0 | u64::from(index) << PAGE_SHIFT;

@@ -141,7 +141,8 @@ impl<M: Machine> Space<M> {
         let [only] = leaf.segments.as_slice() else { return None };
         let is_whole = only.start == 0 && usize::from(only.end) == ENTRIES;
         let attrs = &only.attrs;
-        let refuses = attrs.flags.intersects(SegFlags::NO_LARGE | SegFlags::QUARANTINE) || self.refuses_large();
+        let refuses =
+            attrs.flags.intersects(SegFlags::NO_LARGE | SegFlags::QUARANTINE) || self.refuses_large();
         (is_whole && !refuses && attrs.object.is_none() && attrs.prot.contains(Prot::WRITE)).then_some(attrs)
     }
 

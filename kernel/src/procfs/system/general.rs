@@ -318,7 +318,10 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
         split += counts.split.get();
     }
     put!(out, "thp_fault_alloc {made}\nthp_fault_fallback {lacked}\n");
-    put!(out, "thp_collapse_alloc {gathered}\nthp_collapse_alloc_failed {gather_lacked}\nthp_split_pmd {split}\n");
+    put!(
+        out,
+        "thp_collapse_alloc {gathered}\nthp_collapse_alloc_failed {gather_lacked}\nthp_split_pmd {split}\n"
+    );
     crate::procfs::darter::tlb::vmstat(out)
 }
 

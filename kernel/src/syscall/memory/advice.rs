@@ -51,8 +51,16 @@ pub fn sys_process_madvise(
     let Some(other) = other else { return advise_parts(caller.space(), &segments, advice) };
     let in_other = |space: &Space| {
         // Who has the same memory may always.
-        let may = ptr::eq(space, caller.space()) || access::may_inspect(&caller, &other, By::FsIds);
-        if may { advise_parts(space, &segments, advice) } else { Err(Errno::EACCES) }
+        if !ptr::eq(space, caller.space()) {
+            if !access::may_inspect(&caller, &other, By::FsIds) {
+                return Err(Errno::EACCES);
+            }
+            // It changes what the other gets of the machine.
+            if !caller.capable(Capability::SYS_NICE) {
+                return Err(Errno::EPERM);
+            }
+        }
+        advise_parts(space, &segments, advice)
     };
     other.look_at_space(in_other).ok_or(Errno::ESRCH)?
 }
@@ -60,11 +68,8 @@ pub fn sys_process_madvise(
 /// Gives `advice` for one segment of `space` after the other, until it is refused for one.
 ///
 /// # Errors
-/// EPERM: only who may change what others get of the machine gives it. As madvise, for the first.
+/// As madvise, for the first.
 fn advise_parts(space: &Space, segments: &[Segment], advice: i32) -> Result<usize> {
-    if !process::current().capable(Capability::SYS_NICE) {
-        return Err(Errno::EPERM);
-    }
     let mut done = 0usize;
     for segment in segments {
         match madvise(space, segment.addr, segment.len, advice) {
@@ -245,12 +250,17 @@ fn collapse(space: &Space, m: &MappingInfo<'_>, end: usize) -> Result {
 /// Does the mapping, which may begin before the part that is told of in `m`, have a whole leaf somewhere?
 fn has_whole_leaf(space: &Space, m: &MappingInfo<'_>) -> bool {
     let fits = |start: usize, end: usize| {
-        start.checked_next_multiple_of(LEAF_SPAN).and_then(|at| at.checked_add(LEAF_SPAN)).is_some_and(|at| at <= end)
+        start
+            .checked_next_multiple_of(LEAF_SPAN)
+            .and_then(|at| at.checked_add(LEAF_SPAN))
+            .is_some_and(|at| at <= end)
     };
     let mut has = fits(m.start, m.end);
     if !has {
         let near = m.start.saturating_sub(LEAF_SPAN.saturating_mul(2));
-        space.for_each_mapping_in(near..m.end, &mut |whole| has |= whole.end == m.end && fits(whole.start, whole.end));
+        space.for_each_mapping_in(near..m.end, &mut |whole| {
+            has |= whole.end == m.end && fits(whole.start, whole.end)
+        });
     }
     has
 }

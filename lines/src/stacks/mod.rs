@@ -5,7 +5,8 @@
 //!
 //! How a block follows another says whether it was called, returned to, or interrupted (`flow`). A frame is pushed with the stack pointer at the callee's
 //! first instruction, and popped when the stack pointer is above: a return, a long jump and an exception that unwinds need no word of their own. Each of the
-//! kernel's stacks has its frames and those of the program that entered the kernel on it: a thread. One that begins anew on a stack whose frames are gone is another.
+//! kernel's stacks has its frames and those of the program that entered the kernel on it: a thread (`threads`). What runs on a stack for exceptions is counted where it
+//! came between.
 //!
 //! What a program is, and where its files lie, is read from what it is given when it is executed, and from its calls of open(2) and mmap(2) (`program`).
 //!
@@ -13,28 +14,26 @@
 #![forbid(unsafe_code)]
 
 pub mod flow;
+mod forks;
 mod program;
+mod threads;
 pub mod tree;
 
 use flow::{Block, End, Placed};
-use program::Asked;
+use forks::{Fork, Forks};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
-use tree::{Executed, Node, Program, Tree};
+use threads::{Frame, Left, Thread, stack_of};
+use tree::{Executed, Node, Tree};
 
 use crate::code;
 
-/// Bits of an address within the slot of one of the kernel's stacks (kernel/src/arch/x86_64/stack.rs).
-const STACK_BITS: u32 = 15;
 /// Frames of one stack that are told apart.
 const DEEPEST: usize = 250;
-/// clone, fork, vfork and clone3: calls that return in two threads.
-const FORKS: [u64; 4] = [56, 57, 58, 435];
-
 /// A register that stack mode reads, in the order of `NAMES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
@@ -45,13 +44,21 @@ pub enum Register {
     Rdx,
     R8,
     R9,
+    Rbx,
+    Rbp,
+    R12,
+    R13,
+    R14,
+    R15,
     Cr3,
     Rip,
 }
 
 /// What QEMU calls them.
-pub const NAMES: [&std::ffi::CStr; 9] =
-    [c"rax", c"rsp", c"rdi", c"rsi", c"rdx", c"r8", c"r9", c"cr3", c"rip"];
+pub const NAMES: [&std::ffi::CStr; 15] = [
+    c"rax", c"rsp", c"rdi", c"rsi", c"rdx", c"r8", c"r9", c"rbx", c"rbp", c"r12", c"r13", c"r14", c"r15",
+    c"cr3", c"rip",
+];
 
 /// The CPU that a callback is of.
 pub trait Machine {
@@ -84,64 +91,13 @@ impl Hasher for Mix {
 
 type Numbers<V> = HashMap<(Node, u64), V, BuildHasherDefault<Mix>>;
 
-/// A block that something else came after.
-#[derive(Clone, Copy, Debug)]
-struct Left {
-    block: Placed,
-    /// It had come to its end.
-    whole: bool,
-}
-
-impl Left {
-    fn ends(&self) -> End {
-        self.block.ends()
-    }
-
-    /// Has it called what begins at `next`?
-    fn calls(&self, next: u64) -> bool {
-        self.whole && self.block.calls(next)
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    node: Node,
-    /// The stack pointer when it began.
-    sp: u64,
-    interrupted: Option<Left>,
-}
-
-/// What runs on one of the kernel's stacks.
-#[derive(Debug, Default)]
-struct Thread {
-    /// Which of them; 0: not known yet.
-    stack: u64,
-    program: Program,
-    user: Vec<Frame>,
-    kernel: Vec<Frame>,
-    /// Where the kernel's frames begin.
-    base: Node,
-    /// What the program executed last when it entered the kernel.
-    left: Option<Left>,
-    asked: Option<Asked>,
-    files: program::Files,
-}
-
-/// What a thread was when it made a call that returns in another thread too.
-struct Fork {
-    sp: u64,
-    program: Program,
-    user: Vec<Frame>,
-}
-
 /// What all CPUs share.
 #[derive(Default)]
 pub struct Shared {
     tree: Tree,
     /// Those that no CPU runs.
     threads: HashMap<u64, Thread>,
-    /// By where the call returns.
-    forks: HashMap<u64, Fork>,
+    forks: Forks,
 }
 
 /// A CPU's way through the code.
@@ -150,14 +106,21 @@ pub struct Walker {
     counts: Numbers<u64>,
     children: Numbers<Node>,
     thread: Thread,
+    /// What of the kernel an exception with a stack of its own has interrupted.
+    aside: Option<Left>,
     node: Node,
     last: Option<Placed>,
-    /// The CPU's number of instructions at the last block, and when counting began.
+    /// The CPU's number of instructions at the last block, and when counting began, which may be within that block.
     counted: u64,
     began: u64,
     open: bool,
     /// What was counted between.
     all: u64,
+}
+
+/// The page table in use. The bits below are the processor's number for it, another one on each CPU.
+fn table(machine: &mut impl Machine) -> u64 {
+    machine.register(Register::Cr3) & 0x000f_ffff_ffff_f000
 }
 
 fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
@@ -167,7 +130,7 @@ fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
 impl Walker {
     /// Counting begins, at this number of instructions.
     pub fn open(&mut self, now: u64) {
-        (self.counted, self.began, self.open) = (now, now, true);
+        (self.began, self.open) = (now, true);
     }
 
     /// Counting ends.
@@ -181,15 +144,16 @@ impl Walker {
     /// What this CPU, which is about to execute a program's code, executes is `file`.
     pub fn is_program(&mut self, shared: &Mutex<Shared>, machine: &mut impl Machine, file: &str) {
         let executed = Executed { file: file.to_owned(), ..Executed::default() };
-        self.thread.program = lock(shared).tree.executed(machine.register(Register::Cr3), executed);
+        self.thread.program = lock(shared).tree.executed(table(machine), executed);
         self.node = self.root(shared);
     }
 
     fn count(&mut self, now: u64) -> u64 {
         let grown = now.wrapping_sub(self.counted);
         self.counted = now;
-        if self.open && grown > 0 {
-            *self.counts.entry((self.node, self.last.map_or(0, |last| last.start()))).or_default() += grown;
+        let counts = if self.open { grown.min(now.wrapping_sub(self.began)) } else { 0 };
+        if counts > 0 {
+            *self.counts.entry((self.node, self.last.map_or(0, |last| last.start()))).or_default() += counts;
         }
         grown
     }
@@ -249,7 +213,12 @@ impl Walker {
             return;
         }
         let kernel = left.block.in_kernel();
-        let sp = if kernel { self.look_at_stack(shared, machine) } else { machine.register(Register::Rsp) };
+        let sp = if kernel {
+            let Some(sp) = self.look_at_stack(shared, machine) else { return };
+            sp
+        } else {
+            machine.register(Register::Rsp)
+        };
         if called {
             self.push(left.block.end(), sp, None, shared);
         } else {
@@ -266,8 +235,9 @@ impl Walker {
         machine: &mut impl Machine,
     ) {
         if left.ends() == End::Leave && left.whole && !block.block.is_entry() {
-            let sp = self.look_at_stack(shared, machine);
-            if let Some(interrupted) = self.pop(sp, true) {
+            let Some(sp) = self.look_at_stack(shared, machine) else { return };
+            let interrupted = self.pop(sp, true);
+            if let Some(interrupted) = self.aside.take().or(interrupted) {
                 self.at_top(shared);
                 // What the interrupt came between.
                 self.follow(interrupted, block, shared, machine);
@@ -284,7 +254,11 @@ impl Walker {
         };
         if block.block.is_entry() || !expected {
             block.block.entry.store(true, Relaxed);
-            let sp = self.look_at_stack(shared, machine);
+            let Some(sp) = self.look_at_stack(shared, machine) else {
+                self.aside.get_or_insert(left);
+                return;
+            };
+            self.aside = None;
             // The place itself, as that of a call is taken to be behind it.
             self.push(left.block.start().wrapping_add(1), sp, Some(left), shared);
         } else {
@@ -302,10 +276,11 @@ impl Walker {
         if left.ends() == End::Syscall && left.whole {
             // The kernel has no stack yet.
             let number = machine.register(Register::Rax);
-            if FORKS.contains(&number) {
-                let sp = machine.register(Register::Rsp);
-                let fork = Fork { sp, program: self.thread.program, user: self.thread.user.clone() };
-                lock(shared).forks.insert(left.block.end(), fork);
+            if let Some(sp) = forks::forks(number, machine) {
+                let user = &self.thread.user;
+                let user = if sp == machine.register(Register::Rsp) { user.clone() } else { Vec::new() };
+                let fork = Fork { program: self.thread.program, user };
+                lock(shared).forks.begins(left.block.end(), sp, fork, machine);
             } else {
                 self.thread.asked = self.thread.files.asked(number, machine);
             }
@@ -333,7 +308,7 @@ impl Walker {
         {
             self.thread.user.clear();
             self.thread.files = program::Files::default();
-            let table = machine.register(Register::Cr3);
+            let table = table(machine);
             self.thread.program = lock(shared).tree.executed(table, executed);
         }
         if self.thread.program == 0 {
@@ -347,16 +322,14 @@ impl Walker {
 
     /// Which program a thread is of that comes from nowhere: the other thread of a call that returns twice, or one that was there before.
     fn find_program(&mut self, block: Placed, sp: u64, shared: &Mutex<Shared>, machine: &mut impl Machine) {
-        let table = machine.register(Register::Cr3);
+        let table = table(machine);
         let mut state = lock(shared);
         let Shared { tree, forks, .. } = &mut *state;
-        self.thread.program = match forks.get(&block.start()) {
-            Some(fork) => {
-                if fork.sp == sp {
-                    self.thread.user.clone_from(&fork.user);
-                }
-                tree.copied(table, fork.program);
-                fork.program
+        self.thread.program = match forks.returns(block.start(), sp, machine) {
+            Some(Fork { program, user }) => {
+                self.thread.user = user;
+                tree.copied(table, program);
+                program
             }
             None => tree.with_table(table),
         };
@@ -364,33 +337,30 @@ impl Walker {
         self.node = self.user_top(shared);
     }
 
-    /// Finds out which of the kernel's stacks is in use; another one than before is another thread.
-    fn look_at_stack(&mut self, shared: &Mutex<Shared>, machine: &mut impl Machine) -> u64 {
+    /// Finds out which of the kernel's stacks is in use; another one than before is another thread. None: one for exceptions, or a program's.
+    fn look_at_stack(&mut self, shared: &Mutex<Shared>, machine: &mut impl Machine) -> Option<u64> {
         let sp = machine.register(Register::Rsp);
-        // The first byte above a stack is its own.
-        let stack = sp.wrapping_sub(1) >> STACK_BITS;
-        if !code::in_kernel(sp) || stack == self.thread.stack {
-            return sp;
+        let stack = stack_of(sp)?;
+        if stack == self.thread.stack {
+            return Some(sp);
         }
         if self.thread.stack == 0 {
             self.thread.stack = stack;
-            return sp;
+            return Some(sp);
         }
+        let pc = self.last.map_or(0, |last| last.start());
         {
             let mut state = lock(shared);
-            let next = state.threads.remove(&stack).unwrap_or_else(|| Thread { stack, ..Thread::default() });
-            let old = std::mem::replace(&mut self.thread, next);
+            let next = state.threads.remove(&stack).filter(|thread| thread.goes_on(pc, sp));
+            let old = std::mem::replace(&mut self.thread, next.unwrap_or_else(|| Thread::on(stack)));
             state.threads.insert(old.stack, old);
         }
-        // It returns from its outermost call, or has begun above it.
-        let returns = self.thread.kernel.first().is_some_and(|frame| frame.sp == sp.wrapping_sub(8));
-        self.pop(sp, true);
-        if self.thread.kernel.is_empty() && !returns {
-            self.thread = Thread { stack, ..Thread::default() };
+        if self.thread.kernel.is_empty() {
             self.base(shared);
         }
+        self.pop(sp, true);
         self.at_top(shared);
-        sp
+        Some(sp)
     }
 
     /// The kernel runs, for itself as far as is known.
@@ -410,7 +380,9 @@ impl Walker {
         }
         let node = self.child(top, place, shared);
         let frames = if kernel { &mut self.thread.kernel } else { &mut self.thread.user };
-        frames.push(Frame { node, sp, interrupted });
+        let returns_to = interrupted.filter(|left| left.whole && matches!(left.ends(), End::Call(_)));
+        let returns_to = returns_to.map_or(place, |left| left.block.end());
+        frames.push(Frame { node, sp, returns_to, interrupted });
         self.node = node;
     }
 

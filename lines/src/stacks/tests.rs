@@ -221,6 +221,92 @@ fn the_child_of_a_fork_has_its_parents_calls() {
 }
 
 #[test]
+fn a_child_that_begins_late_is_of_its_own_parent() {
+    let mut run = Run::new();
+    // Two programs with the same code at the same place, called from elsewhere and with other registers.
+    let registers = [0x111, 0x222];
+    for (parent, rbx) in [0x1000, 0x5000].into_iter().zip(registers) {
+        run.walker.thread = Thread::default();
+        run.walker.last = None;
+        run.guest.registers[Register::Cr3 as usize] = parent << 12;
+        run.guest.registers[Register::Rbx as usize] = rbx;
+        run.block(parent, End::Call(Some(0x2000)), USER_STACK);
+        run.guest.registers[Register::Rax as usize] = 57;
+        run.block(0x2000, End::Syscall, USER_STACK - 8);
+        run.block(KERNEL, End::Call(Some(KERNEL + 0x100)), USER_STACK - 8);
+    }
+    // The first one's child runs only now.
+    run.walker.thread = Thread::default();
+    run.guest.registers[Register::Cr3 as usize] = 0x9000;
+    run.guest.registers[Register::Rbx as usize] = registers[0];
+    run.block(KERNEL + 0x300, End::Leave, OTHER);
+    run.block(0x2010, End::Plain, USER_STACK - 8);
+    let ways = run.counted();
+    assert!(ways.contains(&(vec![1, 0x1010, 0x2010], 4)), "{ways:x?}");
+}
+
+#[test]
+fn a_new_thread_on_the_stack_of_a_dead_one_is_another() {
+    let mut run = Run::new();
+    let first = STACK - 184;
+    run.block(0x1000, End::Call(Some(0x2000)), USER_STACK);
+    run.block(0x2000, End::Syscall, USER_STACK - 8);
+    run.block(KERNEL, End::Call(Some(KERNEL + 0x400)), USER_STACK - 8);
+    run.block(KERNEL + 0x400, End::Call(Some(KERNEL + 0x100)), first);
+    run.block(KERNEL + 0x100, End::Return, first - 80);
+    // It never comes back; others run, then one that begins on its stack, as high as the dead one's outermost call.
+    run.block(KERNEL + 0x200, End::Call(Some(KERNEL + 0x100)), OTHER);
+    run.block(KERNEL + 0x100, End::Return, OTHER - 80);
+    run.guest.registers[Register::Cr3 as usize] = 0x9000;
+    run.block(KERNEL + 0x300, End::Leave, first);
+    run.block(0x7000, End::Plain, USER_STACK - 512);
+    let ways = run.counted();
+    assert!(ways.contains(&(vec![1, 0x7000], 4)), "{ways:x?}");
+}
+
+#[test]
+fn an_exception_with_a_stack_of_its_own_takes_nothing_from_a_thread() {
+    // Above and below the threads' stacks.
+    for own in [0xffff_8000_0001_0000, 0xffff_e000_0001_0000] {
+        let mut run = Run::new();
+        run.block(0x1000, End::Call(Some(0x2000)), USER_STACK);
+        run.block(0x2000, End::Plain, USER_STACK - 8);
+        // It comes into the program, then into the kernel between a call and its function.
+        run.block(KERNEL + 0x9000, End::Call(Some(KERNEL + 0x9100)), own);
+        run.block(KERNEL + 0x9100, End::Return, own - 8);
+        run.block(KERNEL + 0x9010, End::Leave, own);
+        run.block(0x2010, End::Syscall, USER_STACK - 8);
+        run.block(KERNEL, End::Call(Some(KERNEL + 0x400)), USER_STACK - 8);
+        run.block(KERNEL + 0x400, End::Call(Some(KERNEL + 0x500)), STACK - 184);
+        run.block(KERNEL + 0x9000, End::Call(Some(KERNEL + 0x9100)), own);
+        run.block(KERNEL + 0x9100, End::Return, own - 8);
+        run.block(KERNEL + 0x9010, End::Leave, own);
+        run.block(KERNEL + 0x500, End::Return, STACK - 200);
+        run.block(KERNEL + 0x410, End::Return, STACK - 192);
+        run.block(KERNEL + 16, End::Leave, STACK - 176);
+        run.block(0x2020, End::Plain, USER_STACK - 8);
+        let ways = run.counted();
+        let program = vec![1, 0x1010, 0x2020];
+        assert!(ways.contains(&(program, 4)), "{ways:x?}");
+        let kernel = vec![1, 0x1010, 0x2010, KERNEL + 16, KERNEL + 0x410, KERNEL + 0x500];
+        assert!(ways.contains(&(kernel, 4)), "{ways:x?}");
+    }
+}
+
+#[test]
+fn counting_that_begins_within_a_block_does_not_hide_its_call() {
+    let mut run = Run::new();
+    run.walker = Walker::default();
+    run.now = 98;
+    run.block(0x1000, End::Call(Some(0x2000)), USER_STACK);
+    // After two of four instructions.
+    run.walker.open(100);
+    run.block(0x2000, End::Plain, USER_STACK - 8);
+    let ways = run.counted();
+    assert_eq!(ways, [(vec![1, 0x1000], 2), (vec![1, 0x1010, 0x2000], 4)]);
+}
+
+#[test]
 fn nothing_counts_before_it_begins_and_after_its_end() {
     let mut run = Run::new();
     run.walker = Walker::default();

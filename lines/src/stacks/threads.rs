@@ -8,7 +8,7 @@ use super::flow::{End, Placed};
 use super::program;
 use super::tree::{Node, Program};
 
-/// Where the kernel's stacks lie, and bits of an address within the slot of one (kernel/src/arch/x86_64: memory and stack.rs). Those for exceptions lie elsewhere.
+/// Where the kernel's stacks lie, and bits of an address within the slot of one (kernel/src/arch/x86_64/memory/mod.rs, kernel/src/arch/x86_64/stack.rs). Those for exceptions lie elsewhere.
 const STACKS: std::ops::Range<u64> = 0xffff_d000_0000_0000..0xffff_d080_0000_0000;
 const STACK_BITS: u32 = 15;
 
@@ -74,5 +74,25 @@ impl Thread {
     pub fn goes_on(&self, pc: u64, sp: u64) -> bool {
         let returns = |frame: &Frame| frame.sp == sp.wrapping_sub(8) && frame.returns_to == pc;
         self.kernel.iter().rev().any(returns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The plugin is no part of the kernel's build, so it reads its source.
+    #[test]
+    fn stacks_lie_where_the_kernel_has_them() {
+        let memory = include_str!("../../../kernel/src/arch/x86_64/memory/mod.rs");
+        let stack = include_str!("../../../kernel/src/arch/x86_64/stack.rs");
+        assert!(
+            memory.contains("const STACKS: usize = 0xffff_d000_0000_0000;")
+                && STACKS.start == 0xffff_d000_0000_0000
+        );
+        assert!(stack.contains("const SLOT: usize = 32 * 1024;") && 1 << STACK_BITS == 32 * 1024);
+        assert!(
+            stack.contains("const SLOTS: usize = (1 << 39) / SLOT;") && STACKS.end - STACKS.start == 1 << 39
+        );
     }
 }

@@ -15,7 +15,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const NONE: CpuId = CpuId::MAX;
 
@@ -28,6 +28,8 @@ std::thread_local! {
     // Without a destructor, so that it can be read while other thread-locals are torn down.
     static CPU: Cell<CpuId> = const { Cell::new(NONE) };
     static SCHEDULED: Cell<bool> = const { Cell::new(false) };
+    /// CPUs that the thread has beside its own (`as_cpu`).
+    static PLAYED: Cell<u32> = const { Cell::new(0) };
     static LEASE: Lease = const { Lease };
     static LOCKS: HeldLocks = const { HeldLocks::new() };
 }
@@ -86,6 +88,7 @@ pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
     impl Drop for Back {
         fn drop(&mut self) {
             release(CPU.replace(self.0));
+            PLAYED.set(PLAYED.get() - 1);
         }
     }
     let own = cpu_id();
@@ -101,8 +104,21 @@ pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
     drop(held);
     PRESENT.fetch_max(cpu + 1, Ordering::Relaxed);
     CPU.set(cpu);
+    PLAYED.set(PLAYED.get() + 1);
     let _back = Back(own);
     f()
+}
+
+/// Waits until no thread but the caller is a CPU, a second at most. A thread that was joined may still be one: it runs the callbacks of its CPU when its thread-locals
+/// go, of which who joins is not told.
+pub fn wait_for_others() {
+    const LIMIT: Duration = Duration::from_secs(1);
+    let _own = cpu_id();
+    let others = |taken: &mut [bool; MAX_CPUS]| {
+        let held = taken.iter().filter(|taken| **taken).count();
+        held > PLAYED.get() as usize + 1
+    };
+    drop(FREED.wait_timeout_while(taken(), LIMIT, others));
 }
 
 /// Lets at least `n` CPUs be present. The number grows by itself when more threads ask for a CPU.

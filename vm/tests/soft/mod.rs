@@ -306,10 +306,18 @@ pub fn start(n: u32) {
     sync::machine::hosted::set_cpus(n);
 }
 
-/// Free frames, when all callbacks have run.
+/// Free frames, when all callbacks of this thread have run.
 pub fn free_frames() -> u64 {
     sync::rcu::drain();
     vm::frame::free_frames()
+}
+
+/// Free frames, of which there are to be as many again as there were `before`: threads that were joined may yet have callbacks to run.
+pub fn free_frames_again(before: u64) -> u64 {
+    if free_frames() != before {
+        sync::machine::hosted::wait_for_others();
+    }
+    free_frames()
 }
 
 /// The frame that a program reads at `addr`.

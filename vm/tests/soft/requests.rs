@@ -1,6 +1,6 @@
 //! Spaces, objects and requests as most tests want them, one test at a time.
 
-use super::{Soft, free_frames, start, switch_to};
+use super::{Soft, free_frames, free_frames_again, start, switch_to};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vm::*;
 
@@ -13,7 +13,11 @@ pub struct Alone(MutexGuard<'static, ()>, u64);
 impl Drop for Alone {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            assert_eq!(free_frames(), self.1, "frames are free at the test's end, and were at its begin");
+            assert_eq!(
+                free_frames_again(self.1),
+                self.1,
+                "frames are free at the test's end, and were at its begin"
+            );
         }
     }
 }

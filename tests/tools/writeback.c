@@ -3,6 +3,8 @@
  *   writeback write FILE     PROCESSES processes write it; what each sees is checked
  *   writeback wanted FILE    what it is then, written plainly
  *   writeback synced FILE    writes, has it synced by each way, says so, and goes on writing what nobody promised
+ *   writeback large FILE     writes LARGE bytes by calls that end anywhere in a page, of which each eight tell their place; in integers, since floating point
+ *                            takes a translated machine minutes
  */
 #include "t.h"
 #include <sys/wait.h>
@@ -15,6 +17,7 @@
 #define PROCESSES 4
 #define ROUNDS 8
 #define BY_CALL 2048 /* from this byte of each page on */
+#define LARGE 150000000
 
 static unsigned value(unsigned page, unsigned who, unsigned round)
 {
@@ -95,6 +98,19 @@ static void wanted(const char *path)
     close(fd);
 }
 
+static void large(const char *path)
+{
+    static uint64_t words[625];
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    MUST(fd >= 0);
+    for (size_t at = 0; at < LARGE; at += sizeof words) {
+        for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+            words[n] = (at + 8 * n) * 0x9e3779b97f4a7c15;
+        MUST(write(fd, words, sizeof words) == sizeof words);
+    }
+    MUST(close(fd) == 0);
+}
+
 /* Bytes of each file that are promised: the first half. */
 static void synced(const char *path)
 {
@@ -128,6 +144,8 @@ int main(int argc, char **argv)
         write_all(argv[2]);
     else if (!strcmp(argv[1], "wanted"))
         wanted(argv[2]);
+    else if (!strcmp(argv[1], "large"))
+        large(argv[2]);
     else
         synced(argv[2]);
     return 0;

@@ -107,6 +107,11 @@ impl Period {
         self.over.0.load(site("period.over", Ordering::Acquire)) > tag
     }
 
+    /// Whether period `number` has begun and is not over.
+    pub fn is_under_way(&self, number: u64) -> bool {
+        self.number() == number && self.over.0.load(Ordering::Relaxed) < number
+    }
+
     /// Begins a period, if the current one is over. Says whether it is another now.
     pub fn begin(&self) -> bool {
         let number = self.number();

@@ -452,7 +452,8 @@ pub fn late() -> Option<Late> {
     if number == 0 || !is_long {
         return None;
     }
-    if PERIOD.number() != number {
+    if !PERIOD.is_under_way(number) {
+        // Another CPU has ended it, and perhaps nobody has begun one since.
         own.stuck_at.set(0);
         return None;
     }

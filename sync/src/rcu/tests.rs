@@ -192,6 +192,19 @@ fn idle_cpus_hold_nobody_up() {
 }
 
 #[test]
+fn a_period_that_another_cpu_has_ended_is_not_late_though_none_follows_it() {
+    let (period, seats) = (Period::new(), [Seat::new(), Seat::new()]);
+    period.wake(&seats[0]);
+    assert!(period.begin());
+    let number = period.number();
+    let try_end = || period.try_end(2, 0, |cpu| &seats[cpu as usize]);
+    assert_eq!((try_end(), period.is_under_way(number)), (Err(0), true));
+    period.quiescent(&seats[0]);
+    assert_eq!((try_end(), period.is_under_way(number)), (Ok(()), false));
+    assert_eq!(period.number(), number, "none follows");
+}
+
+#[test]
 fn a_callback_may_defer_more() {
     struct Chain {
         head: RcuHead,

@@ -35,7 +35,7 @@ impl View {
     }
 
     /// Does the CPU pass the filter?
-    pub fn has_text(&self, cpu: &Figures) -> bool {
+    fn has_text(&self, cpu: &Figures) -> bool {
         let filter = self.filter.to_lowercase();
         let has =
             |text: &Option<String>| text.as_ref().is_some_and(|text| text.to_lowercase().contains(&filter));

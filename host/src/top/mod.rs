@@ -44,7 +44,7 @@ struct Look<'a> {
     /// Since the look before.
     seconds: f64,
     total: &'a Figures,
-    cpus: &'a [Figures],
+    cpus: Vec<&'a Figures>,
 }
 
 /// The time between two looks, seconds of the guest's clock.
@@ -149,10 +149,10 @@ fn in_lines(options: &Top, source: Source<'_>) -> Result<u8> {
     let looks = RefCell::new(Looks::default());
     let view = view(options);
     let watcher: Watcher<'_> = Box::new(|_, text| {
-        let Some((span, total, mut cpus)) = looks.borrow_mut().take(text) else { return };
+        let Some((span, total, cpus)) = looks.borrow_mut().take(text) else { return };
         if options.json {
-            cpus.retain(|cpu| view.has_text(cpu));
-            let look = Look { at_seconds: span.at, seconds: span.seconds, total: &total, cpus: &cpus };
+            let cpus = view.of(&cpus);
+            let look = Look { at_seconds: span.at, seconds: span.seconds, total: &total, cpus };
             if let Ok(line) = serde_json::to_string(&look) {
                 out!("{line}");
             }

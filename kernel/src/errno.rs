@@ -81,7 +81,7 @@ impl From<vm::VmError> for Errno {
             VmError::Invalid => EINVAL,
             VmError::Exists => EEXIST,
             VmError::Access => EACCES,
-            VmError::Permission => EPERM,
+            VmError::Permission | VmError::Sealed => EPERM,
             VmError::Busy => EBUSY,
             VmError::Fault => EFAULT,
             VmError::Interrupted => EINTR,

@@ -189,6 +189,7 @@ sync::lock_order! {
 
     from vm::order::Exact;
     from vm::order::Moving;
+    from vm::order::Seals;
     from vm::order::Span;
     from vm::order::Space;
     from vm::order::Object;

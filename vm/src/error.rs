@@ -22,6 +22,8 @@ pub enum VmError {
     Permission,
     /// The space has as many mappings as it may (ENOMEM; EAGAIN from madvise).
     TooMany,
+    /// Part of the range is sealed (EPERM).
+    Sealed,
     /// Locked in memory (EBUSY).
     Busy,
     /// An address is not mapped or does not allow the access (EFAULT).

@@ -46,9 +46,11 @@ sync::lock_order! {
     level Token = 194;
     /// The number of a space's mappings, where it is near the limit and counted: held by each change.
     level Exact;
-    /// Pages of a space on their way: held by a mremap that moves (a CPU's lock), and by fork (the common one, then each CPU's in turn), in spaces with
-    /// several threads.
+    /// Pages of a space on their way: held by a mremap that moves (a CPU's lock), and by fork and mseal (the common one, then each CPU's in turn), in
+    /// spaces with several threads.
     level Moving;
+    /// Held by who seals mappings of a space, and waited for by changes of mappings that have not begun.
+    level Seals;
     /// A CPU's span of a space. Its holder maps in the span, and asks the layout for another when it is full.
     level Span;
     /// A space's layout: where the heap and the stack end, which addresses are free. Held by operations that change several leaves in

@@ -136,3 +136,13 @@ pub enum Advice {
     Large,
     NoLarge,
 }
+
+impl Advice {
+    /// Does it take pages away, here or from a child of fork? A seal may refuse that.
+    pub(crate) fn discards(self) -> bool {
+        matches!(
+            self,
+            Advice::DontNeed | Advice::DontNeedLocked | Advice::Free | Advice::DontFork | Advice::WipeOnFork
+        )
+    }
+}

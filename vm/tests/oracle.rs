@@ -37,6 +37,7 @@ struct Page {
     own: Option<u64>,
     /// Do children get it?
     fork: bool,
+    sealed: bool,
 }
 
 /// A space and what it should hold.
@@ -57,6 +58,7 @@ enum Op {
     Drop { space: usize, page: usize, len: usize },
     Advise { space: usize, page: usize, len: usize, fork: bool },
     Move { space: usize, page: usize, len: usize, to: usize },
+    Seal { space: usize, page: usize, len: usize },
     Fork { space: usize },
     Exit { space: usize },
     Read { space: usize, page: usize, count: usize },
@@ -75,6 +77,30 @@ fn prot_of(n: u8) -> Prot {
         1 | 2 => Prot::READ,
         3 => Prot::READ | Prot::EXEC,
         _ => Prot::READ | Prot::WRITE,
+    }
+}
+
+/// Is one of the pages sealed?
+fn has_seal(pages: &BTreeMap<usize, Page>, page: usize, len: usize) -> bool {
+    pages.range(page..page + len).any(|(_, p)| p.sealed)
+}
+
+/// The first page that a seal keeps from advice that takes pages away; behind the range, if there is none.
+fn kept_from(pages: &BTreeMap<usize, Page>, page: usize, len: usize) -> usize {
+    let is_kept = |p: &Page| p.sealed && matches!(p.back, Back::Anon) && !p.prot.contains(Prot::WRITE);
+    pages.range(page..page + len).find(|(_, p)| is_kept(p)).map_or(page + len, |(n, _)| *n)
+}
+
+fn expected_of_advice(
+    pages: &BTreeMap<usize, Page>,
+    page: usize,
+    len: usize,
+    until: usize,
+) -> Result<(), VmError> {
+    match (page..page + len).all(|p| pages.contains_key(&p)) {
+        _ if until < page + len => Err(VmError::Sealed),
+        true => Ok(()),
+        false => Err(VmError::NoSpace),
     }
 }
 
@@ -150,6 +176,10 @@ impl World {
                     flags: flags | MapFlags::FIXED,
                     backing,
                 };
+                if has_seal(pages, page, len) {
+                    assert_eq!(space.map(&request), Err(VmError::Sealed));
+                    return;
+                }
                 assert_eq!(space.map(&request), Ok(VirtAddr(addr(page))));
                 for i in 0..len {
                     let back = match back % 3 {
@@ -157,13 +187,19 @@ impl World {
                         1 => Back::Private(o, offset + i as u64),
                         _ => Back::Shared(o, offset + i as u64),
                     };
-                    pages.insert(page + i, Page { prot: prot_of(prot), back, own: None, fork: true });
+                    let page_now = Page { prot: prot_of(prot), back, own: None, fork: true, sealed: false };
+                    pages.insert(page + i, page_now);
                 }
             }
             Op::Unmap { space, page, len } => {
                 let (s, (page, len)) = (pick(space, count), clip(page, len));
                 let (space, pages) = &mut self.spaces[s];
-                space.unmap(VirtAddr(addr(page)), len * PAGE_SIZE).unwrap();
+                let result = space.unmap(VirtAddr(addr(page)), len * PAGE_SIZE);
+                if has_seal(pages, page, len) {
+                    assert_eq!(result, Err(VmError::Sealed));
+                    return;
+                }
+                result.unwrap();
                 pages.retain(|p, _| !(page..page + len).contains(p));
             }
             Op::Protect { space, page, len, prot } => {
@@ -173,6 +209,10 @@ impl World {
                 let mut expected = Ok(());
                 for p in page..page + len {
                     match pages.get_mut(&p) {
+                        Some(p) if p.sealed => {
+                            expected = Err(VmError::Sealed);
+                            break;
+                        }
                         Some(p) => p.prot = prot_of(prot),
                         None => {
                             expected = Err(VmError::NoSpace);
@@ -186,8 +226,10 @@ impl World {
                 let (s, (page, len)) = (pick(space, count), clip(page, len));
                 let (space, pages) = &mut self.spaces[s];
                 let result = space.advise(VirtAddr(addr(page)), len * PAGE_SIZE, Advice::DontNeed);
-                assert_eq!(result.is_ok(), (page..page + len).all(|p| pages.contains_key(&p)));
-                for (_, p) in pages.range_mut(page..page + len) {
+                let until = kept_from(pages, page, len);
+                let expected = expected_of_advice(pages, page, len, until);
+                assert_eq!(result, expected);
+                for (_, p) in pages.range_mut(page..until) {
                     p.own = None;
                 }
             }
@@ -199,15 +241,18 @@ impl World {
                 let flags = MremapFlags::MAYMOVE | MremapFlags::FIXED;
                 let bytes = len * PAGE_SIZE;
                 let target = VirtAddr(addr(to));
+                let is_sealed = has_seal(pages, page, len) || has_seal(pages, to, len);
                 if space.remap(VirtAddr(addr(page)), bytes, bytes, flags, target).is_ok() {
+                    assert!(!is_sealed, "what is sealed was moved or replaced");
                     let moved: Vec<Page> = (0..len).map(|i| pages.remove(&(page + i)).unwrap()).collect();
                     for (i, p) in moved.into_iter().enumerate() {
                         pages.insert(to + i, p);
                     }
-                } else if page != to {
+                } else if page != to && !is_sealed {
                     let same = |a: &Page, b: &Page| {
                         a.prot == b.prot
                             && a.fork == b.fork
+                            && a.sealed == b.sealed
                             && match (a.back, b.back) {
                                 (Back::Anon, Back::Anon) => true,
                                 (Back::Private(o, n), Back::Private(p, m)) => o == p && n + 1 == m,
@@ -262,9 +307,23 @@ impl World {
                 let (space, pages) = &mut self.spaces[s];
                 let advice = if fork { Advice::DoFork } else { Advice::DontFork };
                 let result = space.advise(VirtAddr(addr(page)), len * PAGE_SIZE, advice);
-                assert_eq!(result.is_ok(), (page..page + len).all(|p| pages.contains_key(&p)));
-                for (_, p) in pages.range_mut(page..page + len) {
+                let until = if fork { page + len } else { kept_from(pages, page, len) };
+                assert_eq!(result, expected_of_advice(pages, page, len, until));
+                for (_, p) in pages.range_mut(page..until) {
                     p.fork = fork;
+                }
+            }
+            Op::Seal { space, page, len } => {
+                let (s, (page, len)) = (pick(space, count), clip(page, len));
+                let (space, pages) = &mut self.spaces[s];
+                let result = space.seal(VirtAddr(addr(page)), len * PAGE_SIZE);
+                if !(page..page + len).all(|p| pages.contains_key(&p)) {
+                    assert_eq!(result, Err(VmError::NoSpace));
+                    return;
+                }
+                assert_eq!(result, Ok(()));
+                for (_, p) in pages.range_mut(page..page + len) {
+                    p.sealed = true;
                 }
             }
             Op::WriteFile { object, page, value } => {
@@ -319,6 +378,15 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (0..OBJECTS, 0..OBJECT_PAGES).prop_map(|(object, pages)| Op::Truncate { object, pages }),
         1 => (0..OBJECTS, 0..OBJECT_PAGES, any::<u64>())
             .prop_map(|(object, page, value)| Op::WriteFile { object, page, value }),
+    ]
+}
+
+/// With some that seal a little.
+fn ops_with_seals() -> impl Strategy<Value = Op> {
+    let seal = (0..SPACES, 0..PAGES, prop_oneof![1usize..6, 1usize..700]);
+    prop_oneof![
+        20 => ops().boxed(),
+        1 => seal.prop_map(|(space, page, len)| Op::Seal { space, page, len }).boxed(),
     ]
 }
 
@@ -380,6 +448,15 @@ fn spaces_agree_with_the_oracle() {
     sequences(true, false, 120);
     sequences(false, true, 40);
     sequences(true, true, 30);
+}
+
+#[test]
+fn sealed_mappings_agree_with_the_oracle() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    start(4);
+    run(ops_with_seals(), false, false, 100);
+    run(ops_with_seals(), true, false, 60);
+    run(ops_with_seals(), true, true, 20);
 }
 
 /// Where CPUs have views, and memory comes in large pages.

@@ -48,6 +48,8 @@ bitflags! {
         /// Asks for large pages; refuses them.
         const LARGE = 2048;
         const NO_LARGE = 4096;
+        /// Stays as it is until the space ends (mseal).
+        const SEALED = 8192;
         /// What a child of fork does not inherit with the mapping.
         const OF_PARENT = Self::LOCKED.bits() | Self::LOCKED_ON_FAULT.bits();
         /// Flags by which a child's mapping differs from its parent's.

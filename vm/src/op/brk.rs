@@ -5,12 +5,14 @@
 
 use super::map::MapOp;
 use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::request::Prot;
 use crate::space::Space;
 use crate::space::address::guarded_start;
 use crate::space::count::Tally;
+use crate::space::seals::is_sealed;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
 
@@ -39,7 +41,14 @@ impl<M: Machine> Space<M> {
             1,
             |count, limit| count > limit,
             |tally| {
-                at = Some(self.brk_counted(want, prot, tally));
+                at = match self.brk_counted(want, prot, true, tally) {
+                    Err(VmError::Sealed) => {
+                        // Before the layout is locked. Sealed parts are looked for when it is: until then nobody knows which are asked for.
+                        let _changing = self.start_changing();
+                        self.brk_counted(want, prot, false, tally).ok()
+                    }
+                    at => at.ok(),
+                };
                 Ok(())
             },
         );
@@ -50,13 +59,19 @@ impl<M: Machine> Space<M> {
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "constants")]
-    fn brk_counted(&self, want: VirtAddr, prot: Prot, tally: &mut Tally) -> VirtAddr {
+    fn brk_counted(
+        &self,
+        want: VirtAddr,
+        prot: Prot,
+        heeds_seals: bool,
+        tally: &mut Tally,
+    ) -> Result<VirtAddr, VmError> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
         let now = self.brk.load(Ordering::Relaxed);
         if layout.brk_start == 0 || want.0 < layout.brk_start || want.0 >= M::USER_END - PAGE_SIZE {
-            return VirtAddr(now);
+            return Ok(VirtAddr(now));
         }
         let old_end = now.next_multiple_of(PAGE_SIZE);
         let new_end = want.0.next_multiple_of(PAGE_SIZE);
@@ -68,18 +83,17 @@ impl<M: Machine> Space<M> {
             if attrs.flags.contains(SegFlags::LOCKED) {
                 self.note_parts();
             }
-            let mut grow =
-                || self.map_free(&mut MapOp { start: old_end, attrs: attrs.clone() }, new_end, order);
+            let mut grow = || self.map_free(&mut MapOp::new(old_end, attrs.clone()), new_end, order);
             if !clear || tally.of(self, old_end..new_end, &mut grow).is_err() {
-                return VirtAddr(now);
+                return Ok(VirtAddr(now));
             }
         } else if new_end < old_end {
-            let shrink = || self.remove(new_end, old_end, order);
-            if tally.of(self, new_end..old_end, shrink).is_err() {
-                return VirtAddr(now);
+            if !heeds_seals && self.find_piece(new_end, old_end, &is_sealed, order).is_some() {
+                return Err(VmError::Sealed);
             }
+            tally.of(self, new_end..old_end, || self.remove(new_end, old_end, heeds_seals, order))?;
         }
         self.brk.store(want.0, Ordering::Release);
-        want
+        Ok(want)
     }
 }

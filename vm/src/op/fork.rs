@@ -43,6 +43,7 @@ impl<M: Machine> Space<M> {
             let shared = self.share_all(&child, order);
             child.has_parts.store(self.has_parts.load(Ordering::SeqCst), Ordering::Relaxed);
             child.large.inherit(&self.large);
+            child.seals.inherit(&self.seals);
             shared
         };
         let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb, FlushCause::Fork);

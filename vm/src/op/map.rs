@@ -16,6 +16,7 @@ use crate::order;
 use crate::policy::Policy;
 use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
 use crate::space::range::RangeOp;
+use crate::space::seals::is_sealed;
 use crate::space::{Space, USER_START};
 use core::ops::Range;
 use sync::machine::give_way;
@@ -24,6 +25,15 @@ use sync::machine::give_way;
 pub(crate) struct MapOp {
     pub start: usize,
     pub attrs: MappingAttrs,
+    /// See [`RangeOp::heeds_seals`].
+    pub heeds_seals: bool,
+}
+
+impl MapOp {
+    /// Over what is free, or what the caller may replace.
+    pub fn new(start: usize, attrs: MappingAttrs) -> Self {
+        Self { start, attrs, heeds_seals: false }
+    }
 }
 
 impl<M: Machine> RangeOp<M> for MapOp {
@@ -31,6 +41,11 @@ impl<M: Machine> RangeOp<M> for MapOp {
     const CREATES: bool = true;
     const CLEARS: bool = true;
     const DETACHES: bool = true;
+
+    #[inline]
+    fn heeds_seals(&self) -> bool {
+        self.heeds_seals
+    }
 
     #[inline]
     fn object(&self, start: usize, end: usize) -> Option<(&ObjectRef, Pages)> {
@@ -89,7 +104,7 @@ impl<M: Machine> Space<M> {
         let refused = |count, limit| {
             count > limit || (fixed && self.is_hole_refused(count, limit, &(hint..hint.saturating_add(len))))
         };
-        let mut op = MapOp { start: hint, attrs };
+        let mut op = MapOp::new(hint, attrs);
         let start = self.counted(1 + usize::from(fixed), refused, |tally| {
             if !fixed {
                 self.map_somewhere(hint, len, &mut op, flags.contains(MapFlags::LOW_2G))?;
@@ -115,7 +130,11 @@ impl<M: Machine> Space<M> {
     fn map_at(&self, op: &mut MapOp, len: usize, flags: MapFlags) -> Result<(), VmError> {
         let start = op.start;
         if !flags.contains(MapFlags::NOREPLACE) {
-            return self.apply(start, start + len, op, &mut order::begin());
+            let range = start..start + len;
+            return self.unless_sealed(&range, &is_sealed, |heeds| {
+                op.heeds_seals = heeds;
+                self.apply(range.start, range.end, op, &mut order::begin())
+            });
         }
         // Who is refused makes no table.
         let order = &mut order::begin();

@@ -20,4 +20,5 @@ pub mod remap;
 mod remote;
 pub mod repage;
 pub mod report;
+mod seal;
 mod unmap;

@@ -15,6 +15,7 @@ use crate::request::Prot;
 use crate::space::Space;
 use crate::space::pieces::between_pieces;
 use crate::space::range::RangeOp;
+use crate::space::seals::is_sealed;
 use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -23,6 +24,7 @@ use core::sync::atomic::Ordering;
 struct ProtectOp {
     prot: Prot,
     implied: bool,
+    heeds_seals: bool,
 }
 
 impl ProtectOp {
@@ -39,6 +41,10 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
     const CAUSE: FlushCause = FlushCause::Protect;
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+
+    fn heeds_seals(&self) -> bool {
+        self.heeds_seals
+    }
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
         node.update_mapped(range, |m| m.prot = self.prot_of(m));
@@ -89,7 +95,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// Sets the protection of `start..start + len`; `implied`: what may be read may be executed too, if that is ever allowed there. `Access` (EACCES) at the first
-    /// part that must not be made so; `NoSpace` (ENOMEM) at the first hole; what lies before is changed then, as on Linux. May sleep.
+    /// part that must not be made so; `Sealed` (EPERM) at the first that is; `NoSpace` (ENOMEM) at the first hole; what lies before is changed then, as on Linux. May sleep.
     pub fn protect_with(
         &self,
         start: VirtAddr,
@@ -106,29 +112,53 @@ impl<M: Machine> Space<M> {
         }
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
         let order = &mut order::begin();
-        let mut change = ProtectOp { prot, implied: implied && prot.contains(Prot::READ) };
-        let (reached, is_same, stop) = self.may_protect_until(start.0, end, &change, order);
-        if reached <= start.0 {
-            return stop;
-        }
-        if is_same {
-            // What has the protection already is left as it is; but another thread may have changed it just now and not flushed yet, for which this one
-            // waits by flushing too.
-            if self.multithreaded.load(Ordering::Relaxed) {
-                self.flush_unchanged(start.0, reached, order)?;
+        let implied = implied && prot.contains(Prot::READ);
+        let mut change = ProtectOp { prot, implied, heeds_seals: true };
+        loop {
+            let (reached, is_same, stop) = self.may_protect_until(start.0, end, &change, order);
+            if reached <= start.0 {
+                return stop;
             }
-        } else {
             let range = start.0..reached;
-            let refused = |count, limit| self.is_change_refused(count, limit, &range);
-            self.counted(2, refused, |tally| {
-                tally.of(self, range.clone(), || self.apply(range.start, range.end, &mut change, order))
-            })?;
-            if prot.contains(Prot::WRITE) && self.has_parts.load(Ordering::Relaxed) {
-                // What is locked stays in memory: pages that a write would copy are copied now.
-                let _ = self.populate_locked(start.0, reached, true);
+            if is_same {
+                // What has the protection already is left as it is; but another thread may have changed it just now and not flushed yet, for which this one
+                // waits by flushing too.
+                if self.multithreaded.load(Ordering::Relaxed) {
+                    self.flush_unchanged(range.start, range.end, order)?;
+                }
+                return stop;
+            }
+            match self.protect_range(&range, &mut change, order) {
+                // Another thread has sealed something just now: the change ends before that.
+                Err(VmError::Sealed) => between_pieces(),
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    if prot.contains(Prot::WRITE) && self.has_parts.load(Ordering::Relaxed) {
+                        // What is locked stays in memory: pages that a write would copy are copied now.
+                        let _ = self.populate_locked(range.start, range.end, true);
+                    }
+                    return stop;
+                }
             }
         }
-        stop
+    }
+
+    /// Makes the change, unless something is sealed there.
+    fn protect_range(
+        &self,
+        range: &Range<usize>,
+        change: &mut ProtectOp,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
+        let refused = |count, limit| self.is_change_refused(count, limit, range);
+        self.counted(2, refused, |tally| {
+            tally.of(self, range.clone(), || {
+                self.unless_sealed(range, &is_sealed, |heeds| {
+                    change.heeds_seals = heeds;
+                    self.apply(range.start, range.end, change, order)
+                })
+            })
+        })
     }
 
     /// Flushes what is mapped in the range. Not in the frame of who changes it otherwise: what is gathered takes some KiB of the stack.
@@ -145,23 +175,23 @@ impl<M: Machine> Space<M> {
         change: &ProtectOp,
         order: &mut Order<'_>,
     ) -> (usize, bool, Result<(), VmError>) {
-        let &ProtectOp { prot, implied } = change;
+        let &ProtectOp { prot, implied, .. } = change;
         let is_same = Cell::new(true);
+        let refused = Cell::new(None);
         let mut forbidden = SegFlags::empty();
         forbidden.set(SegFlags::NO_WRITE, prot.contains(Prot::WRITE));
         forbidden.set(SegFlags::NO_EXEC, prot.contains(Prot::EXEC));
         let is_allowed = |attrs: &MappingAttrs| {
             is_same.set(is_same.get() && attrs.prot == change.prot_of(attrs));
-            !attrs.flags.intersects(forbidden) && self.allows_change(attrs, prot, implied)
+            if attrs.flags.intersects(forbidden) || !self.allows_change(attrs, prot, implied) {
+                refused.set(Some(VmError::Access));
+            } else if is_sealed(attrs) {
+                refused.set(Some(VmError::Sealed));
+            }
+            refused.get().is_none()
         };
         let reached = self.mapped_while(start, end, &is_allowed, order);
-        let stop = if reached == end {
-            Ok(())
-        } else if self.mapped_until(reached, reached.saturating_add(PAGE_SIZE), order) > reached {
-            Err(VmError::Access)
-        } else {
-            Err(VmError::NoSpace)
-        };
+        let stop = if reached == end { Ok(()) } else { Err(refused.get().unwrap_or(VmError::NoSpace)) };
         (reached, is_same.get(), stop)
     }
 

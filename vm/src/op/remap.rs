@@ -7,7 +7,7 @@
 //! only where the mapping that they belong to still is, with what it allows by then.
 //!
 //! Invariants: LeafOwns, FreeAfterFlush — an entry is put in at its new place only after the old translation is gone everywhere.
-//! Lock order: moving (where there are several threads: no fork meanwhile) → layout → node; an object's `change` → layout, while pages that belong to its size are moved.
+//! Lock order: moving (where there are several threads: no fork and no mseal meanwhile) → layout → node; an object's `change` → layout, while pages that belong to its size are moved.
 #![forbid(unsafe_code)]
 
 use super::map::MapOp;
@@ -23,8 +23,9 @@ use crate::protocol::busy;
 use crate::space::Space;
 use crate::space::address::{STACK_GUARD, guarded_start};
 use crate::space::count::Tally;
-use crate::space::pieces::Piece;
+use crate::space::pieces::{Found, Piece};
 use crate::space::range::RangeOp;
+use crate::space::seals::is_sealed;
 use arrayvec::ArrayVec;
 use bitflags::bitflags;
 use core::ops::Range;
@@ -146,7 +147,7 @@ impl<M: Machine> RangeOp<M> for PutIn<'_> {
 }
 
 impl<M: Machine> Space<M> {
-    /// mremap; returns where the mapping is. `Fault` if the old range is not one mapping. May sleep.
+    /// mremap; returns where the mapping is. `Fault` if the old range is not one mapping; `Sealed` if it or what is replaced is. May sleep.
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "both ranges were checked to lie in user memory; lengths were compared"
@@ -173,10 +174,17 @@ impl<M: Machine> Space<M> {
         let order = &mut order::begin();
         if !fixed && !keep && old_len == new_len {
             let limit = old.0.saturating_add(PAGE_SIZE).min(M::USER_END);
-            let mapped = self.look_at_next(old.0, limit, order, |(_, attrs, _)| !attrs.is_quarantine());
-            return if mapped == Some(true) { Ok(old) } else { Err(VmError::Fault) };
+            let look = |(_, attrs, _): Found<'_>| (!attrs.is_quarantine()).then(|| is_sealed(attrs));
+            return match self.look_at_next(old.0, limit, order, look).flatten() {
+                Some(false) => Ok(old),
+                Some(true) => Err(VmError::Sealed),
+                None => Err(VmError::Fault),
+            };
         }
         let piece = self.mapping_at(old.0, order).ok_or(VmError::Fault)?;
+        if is_sealed(&piece.attrs) {
+            return Err(VmError::Sealed);
+        }
         let grows = !fixed && !keep && old_len < new_len;
         let past = if grows { VmError::Fault } else { VmError::Invalid };
         let old_end = old.0.checked_add(old_len).filter(|e| *e <= M::USER_END).ok_or(past)?;
@@ -191,15 +199,18 @@ impl<M: Machine> Space<M> {
                 Ok(()) if !overlap => {}
                 _ => return Err(VmError::Invalid),
             }
+            self.check_unsealed(new_addr.0..new_addr.0 + new_len, order)?;
         }
-        if old_len > new_len {
+        let used = old_len.min(new_len);
+        let is_one = piece.end >= old.0 + used;
+        // One that moves as well is cut when nothing can be sealed any more.
+        if old_len > new_len && (!fixed || !is_one) {
             self.unmap(VirtAddr(old.0 + new_len), old_len - new_len)?;
             if !fixed {
                 return Ok(old);
             }
         }
-        let used = old_len.min(new_len);
-        if piece.end < old.0 + used {
+        if !is_one {
             return Err(VmError::Fault);
         }
         if !fixed && !keep && old_len > 0 {
@@ -216,7 +227,7 @@ impl<M: Machine> Space<M> {
         // Three more at the worst, and Linux asks for as much room.
         let more = if fixed || keep { 5 } else { 3 };
         let refused = |count: usize, limit: usize| count >= limit.saturating_sub(more);
-        self.counted(3, refused, |tally| {
+        self.counted(4, refused, |tally| {
             self.move_mapping((old.0, old_len), (new_addr, new_len), &piece.attrs, flags, tally)
         })
     }
@@ -239,15 +250,23 @@ impl<M: Machine> Space<M> {
         let used = old_len.min(new_len);
         // A child would not have the pages that are on their way, and a leaf that a fork has shared meanwhile would need memory anew.
         let _moving = self.start_moving();
+        // Who seals waits for moves and keeps new ones from beginning, so what is not sealed now is not before this is over.
+        self.check_unsealed(old..old + old_len.max(PAGE_SIZE), order)?;
+        if fixed {
+            self.check_unsealed(new_addr.0..new_addr.0 + new_len, order)?;
+        }
+        if old_len > used {
+            tally.of(self, old + used..old + old_len, || self.unmap_counted(old + used, old + old_len))?;
+        }
         let target = if fixed {
             let (start, end) = (new_addr.0, new_addr.0 + new_len);
             tally.of(self, start..end, || {
-                self.remove(start, end, order)?;
-                self.apply(start, end, &mut MapOp { start, attrs: attrs.clone() }, order)
+                self.remove(start, end, false, order)?;
+                self.apply(start, end, &mut MapOp::new(start, attrs.clone()), order)
             })?;
             new_addr
         } else {
-            let mut op = MapOp { start: 0, attrs: attrs.clone() };
+            let mut op = MapOp::new(0, attrs.clone());
             self.map_somewhere(0, new_len, &mut op, false)?;
             tally.mapped(self, op.start..op.start + new_len);
             VirtAddr(op.start)
@@ -275,6 +294,17 @@ impl<M: Machine> Space<M> {
         moved.map(|()| target)
     }
 
+    /// Is nothing in `range` sealed?
+    ///
+    /// # Errors
+    /// `Sealed`.
+    fn check_unsealed(&self, range: Range<usize>, order: &mut Order<'_>) -> Result<(), VmError> {
+        if self.seals.are_there() && self.find_piece(range.start, range.end, &is_sealed, order).is_some() {
+            return Err(VmError::Sealed);
+        }
+        Ok(())
+    }
+
     /// Does one mapping hold all of `start..end`?
     pub fn is_one_mapping(&self, start: usize, end: usize) -> bool {
         self.mapping_at(start, &mut order::begin()).is_some_and(|piece| piece.end >= end)
@@ -298,7 +328,7 @@ impl<M: Machine> Space<M> {
             return Ok(false);
         }
         let attrs = piece.attrs.advanced(((end - piece.start) >> PAGE_SHIFT) as u64);
-        match self.map_free(&mut MapOp { start: end, attrs }, new_end, order) {
+        match self.map_free(&mut MapOp::new(end, attrs), new_end, order) {
             Err(VmError::Exists) => Ok(false),
             result => result.map(|()| true),
         }

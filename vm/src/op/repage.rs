@@ -16,6 +16,7 @@ use crate::order;
 use crate::request::{Access, Prot};
 use crate::space::Space;
 use crate::space::pieces::Found;
+use crate::space::seals::is_sealed;
 
 /// A run of addresses of one object that is shared with write permission allowed.
 pub struct SharedRun {
@@ -81,7 +82,7 @@ impl<M: Machine> Space<M> {
     /// Maps the object's pages from `page` on in the place of the run, and faults them in with `populate` or where they are locked. May sleep.
     ///
     /// # Errors
-    /// `Overflow`: no object is so long. `NoMemory`; `NoSpace`: there would be too many mappings.
+    /// `Overflow`: no object is so long. `Sealed`. `NoMemory`; `NoSpace`: there would be too many mappings.
     pub fn map_run(&self, run: SharedRun, page: u64, populate: bool) -> Result<(), VmError> {
         let SharedRun { start, len, mut attrs } = run;
         let pages = (len >> PAGE_SHIFT) as u64;
@@ -92,9 +93,14 @@ impl<M: Machine> Space<M> {
         let (prot, locked) = (attrs.prot, attrs.flags.contains(SegFlags::LOCKED));
         let end = start.saturating_add(len.next_multiple_of(PAGE_SIZE));
         let refused = |count, limit| count > limit || self.is_hole_refused(count, limit, &(start..end));
-        let mut op = MapOp { start, attrs };
+        let mut op = MapOp::new(start, attrs);
         self.counted(2, refused, |tally| {
-            tally.of(self, start..end, || self.apply(start, end, &mut op, &mut order::begin()))
+            tally.of(self, start..end, || {
+                self.unless_sealed(&(start..end), &is_sealed, |heeds| {
+                    op.heeds_seals = heeds;
+                    self.apply(start, end, &mut op, &mut order::begin())
+                })
+            })
         })?;
         // As with mmap, failing to populate is no error.
         if locked {

@@ -44,6 +44,8 @@ pub struct MappingInfo<'a> {
     pub asks_large: bool,
     pub refuses_large: bool,
     pub large_eligible: bool,
+    /// It stays as it is (mseal).
+    pub sealed: bool,
     /// From where new pages come.
     pub policy: Policy,
 }
@@ -118,6 +120,7 @@ impl<M: Machine> Space<M> {
                 asks_large: attrs.flags.contains(SegFlags::LARGE),
                 refuses_large: attrs.flags.contains(SegFlags::NO_LARGE),
                 large_eligible: self.is_eligible_for_large(mapping.start..mapping.end, attrs),
+                sealed: attrs.flags.contains(SegFlags::SEALED),
                 policy: attrs.policy,
             });
             at = mapping.end;

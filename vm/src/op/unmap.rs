@@ -15,17 +15,24 @@ use crate::order::{self, Order};
 use crate::request::{Access, Advice, Prot};
 use crate::space::Space;
 use crate::space::range::RangeOp;
+use crate::space::seals::is_sealed;
 use crate::token;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 /// Removes what is mapped.
-struct UnmapOp;
+struct UnmapOp {
+    heeds_seals: bool,
+}
 
 impl<M: Machine> RangeOp<M> for UnmapOp {
     const CAUSE: FlushCause = FlushCause::Unmap;
     const CLEARS: bool = true;
     const DETACHES: bool = true;
+
+    fn heeds_seals(&self) -> bool {
+        self.heeds_seals
+    }
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let shift = node.node().shift();
@@ -38,12 +45,17 @@ impl<M: Machine> RangeOp<M> for UnmapOp {
 struct QuarantineOp {
     /// Something was mapped or taken, or a leaf detached.
     found: bool,
+    heeds_seals: bool,
 }
 
 impl<M: Machine> RangeOp<M> for QuarantineOp {
     const CAUSE: FlushCause = FlushCause::Unmap;
     const CLEARS: bool = true;
     const DETACHES: bool = true;
+
+    fn heeds_seals(&self) -> bool {
+        self.heeds_seals
+    }
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         self.found |= node.segments.any_in(&range);
@@ -110,9 +122,11 @@ impl<M: Machine> RangeOp<M> for ReleaseOp {
 }
 
 /// Changes properties of what is mapped.
-struct FlagsOp {
-    set: SegFlags,
-    clear: SegFlags,
+pub(super) struct FlagsOp {
+    pub set: SegFlags,
+    pub clear: SegFlags,
+    /// See [`RangeOp::heeds_seals`].
+    pub heeds_seals: bool,
 }
 
 impl<M: Machine> RangeOp<M> for FlagsOp {
@@ -121,23 +135,38 @@ impl<M: Machine> RangeOp<M> for FlagsOp {
     const DETACHES: bool = false;
     const CHANGES_ENTRIES: bool = false;
 
+    fn heeds_seals(&self) -> bool {
+        self.heeds_seals
+    }
+
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
         node.update_mapped(range, |m| m.flags = m.flags.difference(self.clear).union(self.set));
     }
 }
 
 /// Drops the pages and keeps the mapping.
-struct DropPagesOp;
+struct DropPagesOp {
+    heeds_seals: bool,
+}
 
 impl<M: Machine> RangeOp<M> for DropPagesOp {
     const CAUSE: FlushCause = FlushCause::Discard;
     const CLEARS: bool = true;
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
+
+    fn heeds_seals(&self) -> bool {
+        self.heeds_seals
+    }
+}
+
+/// Is it sealed so that its pages stay? Only what a program may not write and has no other way to change: private memory without an object.
+fn refuses_discard(attrs: &MappingAttrs) -> bool {
+    is_sealed(attrs) && attrs.object.is_none() && !attrs.prot.contains(Prot::WRITE)
 }
 
 impl<M: Machine> Space<M> {
-    /// Unmaps `start..start + len`; holes are no error. May sleep.
+    /// Unmaps `start..start + len`; holes are no error. `Sealed`: part of it is, and nothing has changed. May sleep.
     pub fn unmap(&self, start: VirtAddr, len: usize) -> Result<(), VmError> {
         let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::Invalid)?;
         let end = start.0.checked_add(len).ok_or(VmError::Invalid)?;
@@ -146,38 +175,58 @@ impl<M: Machine> Space<M> {
         }
         let range = start.0..end;
         let refused = |count, limit| self.is_hole_refused(count, limit, &range);
-        self.counted(1, refused, |tally| tally.of(self, range.clone(), || self.unmap_counted(start.0, end)))
+        self.counted(1, refused, |tally| {
+            tally.of(self, range.clone(), || {
+                self.unless_sealed(&range, &is_sealed, |heeds| self.unmap_range(start.0, end, heeds))
+            })
+        })
     }
 
-    /// As `unmap`, of a checked range, and for who sees to the number of mappings.
+    /// As `unmap`, of a checked range, and for who sees to the number of mappings and to seals.
     pub(crate) fn unmap_counted(&self, start: usize, end: usize) -> Result<(), VmError> {
+        self.unmap_range(start, end, false)
+    }
+
+    fn unmap_range(&self, start: usize, end: usize, heeds_seals: bool) -> Result<(), VmError> {
         let mut order = order::begin();
-        if self.remove_what_is(start, end, &mut order)? {
+        if self.remove_what_is(start, end, heeds_seals, &mut order)? {
             self.note_free(start, end);
         }
         Ok(())
     }
 
     /// Unmaps a checked range without telling the address allocator.
-    pub(crate) fn remove(&self, start: usize, end: usize, order: &mut Order<'_>) -> Result<(), VmError> {
-        self.remove_what_is(start, end, order).map(|_| ())
+    pub(crate) fn remove(
+        &self,
+        start: usize,
+        end: usize,
+        heeds_seals: bool,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
+        self.remove_what_is(start, end, heeds_seals, order).map(|_| ())
     }
 
     /// The same. False: there was nothing. Not asked by who has one thread.
     #[inline(always)]
     #[expect(clippy::arithmetic_side_effects, reason = "the range is not empty")]
-    fn remove_what_is(&self, start: usize, end: usize, order: &mut Order<'_>) -> Result<bool, VmError> {
+    fn remove_what_is(
+        &self,
+        start: usize,
+        end: usize,
+        heeds_seals: bool,
+        order: &mut Order<'_>,
+    ) -> Result<bool, VmError> {
         if self.multithreaded.load(Ordering::Relaxed) {
             // Leaves that lie whole in the range are detached, and their segments not shown.
             let detaches = end - start >= LEAF_SPAN || start / LEAF_SPAN != (end - 1) / LEAF_SPAN;
-            let mut quarantine = QuarantineOp { found: detaches };
+            let mut quarantine = QuarantineOp { found: detaches, heeds_seals };
             self.apply(start, end, &mut quarantine, order)?;
             if quarantine.found {
                 self.apply(start, end, &mut ReleaseOp, order)?;
             }
             Ok(quarantine.found)
         } else {
-            self.apply(start, end, &mut UnmapOp, order)?;
+            self.apply(start, end, &mut UnmapOp { heeds_seals }, order)?;
             Ok(true)
         }
     }
@@ -192,12 +241,35 @@ impl<M: Machine> Space<M> {
         if self.multithreaded.load(Ordering::Relaxed) {
             self.reserve(start, end, &QuarantineOp::default(), order)
         } else {
-            self.reserve(start, end, &UnmapOp, order)
+            self.reserve(start, end, &UnmapOp { heeds_seals: false }, order)
         }
     }
 
-    /// madvise. `NoSpace` (ENOMEM) where part of the range is not mapped. May sleep.
+    /// madvise. `NoSpace` (ENOMEM) where part of the range is not mapped; `Sealed` (EPERM) at the first mapping whose pages the advice would take away though the program
+    /// may not write them, with what lies before done, as on Linux. May sleep.
     pub fn advise(&self, start: VirtAddr, len: usize, advice: Advice) -> Result<(), VmError> {
+        loop {
+            match self.advise_unless_sealed(start, len, advice) {
+                Err(VmError::Sealed) if advice.discards() => {}
+                result => return result,
+            }
+            let Some(end) = start.0.checked_add(len) else { return Err(VmError::Invalid) };
+            let sealed = self.find_piece(start.0, end, &refuses_discard, &mut order::begin());
+            let Some(until) = sealed else { continue };
+            if until > start.0 {
+                match self.advise_unless_sealed(start, until.saturating_sub(start.0), advice) {
+                    // Another thread has sealed more just now.
+                    Err(VmError::Sealed) => continue,
+                    Ok(()) | Err(VmError::NoSpace) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            return Err(VmError::Sealed);
+        }
+    }
+
+    /// The same, where nothing is done if something is sealed.
+    fn advise_unless_sealed(&self, start: VirtAddr, len: usize, advice: Advice) -> Result<(), VmError> {
         let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::Invalid)?;
         let end = start.0.checked_add(len).ok_or(VmError::Invalid)?;
         if !start.is_page_aligned() || end > M::USER_END {
@@ -217,15 +289,19 @@ impl<M: Machine> Space<M> {
                     until = self.find_piece(start.0, until, &of_object, order).unwrap_or(until);
                 }
                 if until > start.0 && advice != Advice::Cold {
-                    self.apply(start.0, until, &mut DropPagesOp, order)?;
+                    self.drop_pages(start.0..until, order)?;
                 }
                 if until < end {
-                    return Err(VmError::Invalid);
+                    // Of one that is locked and sealed, the seal is told.
+                    let page = until..until.saturating_add(PAGE_SIZE);
+                    let is_kept = advice != Advice::Cold
+                        && self.find_piece(page.start, page.end, &refuses_discard, order).is_some();
+                    return Err(if is_kept { VmError::Sealed } else { VmError::Invalid });
                 }
             }
             Advice::DontNeedLocked => {
                 let _token = token::hold();
-                self.apply(start.0, end, &mut DropPagesOp, order)?;
+                self.drop_pages(start.0..end, order)?;
             }
             Advice::PopulateRead => self.populate_allowed(start.0..end, Access::READ, Prot::READ)?,
             Advice::PopulateWrite => self.populate_allowed(start.0..end, Access::WRITE, Prot::WRITE)?,
@@ -253,6 +329,13 @@ impl<M: Machine> Space<M> {
         if self.is_mapped(start.0, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
     }
 
+    /// Drops the pages of `range`, unless a seal refuses that.
+    fn drop_pages(&self, range: Range<usize>, order: &mut Order<'_>) -> Result<(), VmError> {
+        self.unless_sealed(&range, &refuses_discard, |heeds_seals| {
+            self.apply(range.start, range.end, &mut DropPagesOp { heeds_seals }, order)
+        })
+    }
+
     /// Sets and clears flags of what is mapped, unless it is so already.
     fn advise_flags(
         &self,
@@ -262,11 +345,18 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
         let (start, end) = (range.start, range.end);
-        let is_so = |m: &MappingAttrs| m.flags.contains(set) && !m.flags.intersects(clear);
+        let seals_refuse = set.intersects(SegFlags::NO_FORK | SegFlags::WIPE_ON_FORK);
+        let is_so = |m: &MappingAttrs| {
+            m.flags.contains(set) && !m.flags.intersects(clear) && !(seals_refuse && refuses_discard(m))
+        };
         if self.mapped_while(start, end, &is_so, order) == end {
             return Ok(());
         }
-        self.change_flags(range, set, clear)?;
+        if seals_refuse {
+            self.change_flags_unless_sealed(range, set, clear)?;
+        } else {
+            self.change_flags(range, set, clear)?;
+        }
         if self.is_mapped(start, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
     }
 
@@ -297,7 +387,26 @@ impl<M: Machine> Space<M> {
         })
     }
 
-    /// The same, for who sees to the number of mappings.
+    /// The same of flags that take a child's pages away, unless a seal refuses that.
+    fn change_flags_unless_sealed(
+        &self,
+        range: Range<usize>,
+        set: SegFlags,
+        clear: SegFlags,
+    ) -> Result<(), VmError> {
+        self.note_parts();
+        let refused = |count, limit| self.is_change_refused(count, limit, &range);
+        self.counted(2, refused, |tally| {
+            tally.of(self, range.clone(), || {
+                self.unless_sealed(&range, &refuses_discard, |heeds_seals| {
+                    let mut op = FlagsOp { set, clear, heeds_seals };
+                    self.apply(range.start, range.end, &mut op, &mut order::begin())
+                })
+            })
+        })
+    }
+
+    /// As `change_flags`, for who sees to the number of mappings.
     pub(crate) fn set_flags(
         &self,
         start: usize,
@@ -309,6 +418,6 @@ impl<M: Machine> Space<M> {
         if set.intersects(SegFlags::PARTS) {
             self.note_parts();
         }
-        self.apply(start, end, &mut FlagsOp { set, clear }, order)
+        self.apply(start, end, &mut FlagsOp { set, clear, heeds_seals: false }, order)
     }
 }

@@ -16,6 +16,7 @@ mod large;
 mod moving;
 pub(crate) mod pieces;
 pub(crate) mod range;
+pub(crate) mod seals;
 mod spans;
 #[allow(unsafe_code)] // The one low room here: it loads roots.
 mod view;
@@ -97,6 +98,8 @@ pub struct Space<M: Machine> {
     pub(crate) large: large::Wish,
     /// Something in it may be not for children, or not with its pages (op/fork/inherit.rs). Children inherit this.
     pub(crate) has_parts: AtomicBool,
+    /// What mseal has sealed (seals.rs).
+    pub(crate) seals: seals::Seals,
     pub(crate) stack_limit: AtomicUsize,
     /// Bytes that may be mapped, asked when a stack grows (RLIMIT_AS).
     pub(crate) total_limit: AtomicUsize,
@@ -160,6 +163,7 @@ impl<M: Machine> Space<M> {
             has_views: AtomicBool::new(false),
             large: large::Wish::new(),
             has_parts: AtomicBool::new(false),
+            seals: seals::Seals::new(),
             stack_limit: AtomicUsize::new(8 << 20),
             total_limit: AtomicUsize::new(usize::MAX),
             future_lock: AtomicU16::new(0),

@@ -1,5 +1,5 @@
 //! Moves of pages (mremap) beside forks, in spaces with several threads: while a mremap moves pages some are at neither place, and a child of a fork would
-//! not have them.
+//! not have them. Who seals mappings (seals.rs) stops moves as a fork does, and so forks too.
 //!
 //! Moves on different CPUs write no line in common: each takes its CPU's lock (protocol/moving.rs).
 //!
@@ -68,7 +68,7 @@ impl<M: Machine> Space<M> {
         Some(self.moving.common.lock())
     }
 
-    /// While the result is there no page is on its way, for a fork. May sleep.
+    /// While the result is there no page is on its way, for a fork or who seals. May sleep.
     pub(crate) fn stop_moving(&self) -> Option<Standing<'_>> {
         if !self.multithreaded.load(Ordering::Relaxed) {
             return None;

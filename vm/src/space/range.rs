@@ -40,6 +40,11 @@ pub(crate) trait RangeOp<M: Machine> {
     /// Lists of segments may become longer.
     const NEEDS_CAPACITY: bool = true;
 
+    /// Is it to end with `Sealed`, before it changes anything, where the space has seals? So asks who has not looked whether they refuse it (seals.rs).
+    fn heeds_seals(&self) -> bool {
+        false
+    }
+
     /// The object whose segments are put in at `start..end`, and which pages of it; leaves register with it first.
     fn object(&self, _start: usize, _end: usize) -> Option<(&ObjectRef, Pages)> {
         None
@@ -79,22 +84,35 @@ impl<M: Machine> Space<M> {
         let mut is_prepared = needs_none;
         // How far the one pass and the other have come.
         let (mut prepared, mut changed) = (start, start);
+        // Who seals waits for a change that is half way.
+        let mut changing = None;
         loop {
             let result = {
                 let rcu = rcu::read();
+                if op.heeds_seals() && self.seals.are_there() && changing.is_none() {
+                    return Err(VmError::Sealed);
+                }
                 let mut gather = Gather::new(O::CAUSE);
                 let found = if is_prepared {
                     Ok(())
                 } else {
                     Walk::new(self, order, &rcu, Prepare(&*op)).all(start..end, &mut prepared)
                 };
-                found.and_then(|()| {
+                let result = found.and_then(|()| {
                     is_prepared = true;
                     let pass = Change { op, gather: &mut gather };
                     let result = Walk::new(self, order, &rcu, pass).all(start..end, &mut changed);
                     gather.finish::<M>(&self.tlb, order);
                     result
-                })
+                });
+                if let Err(Stop::GiveWay | Stop::Forking) = result
+                    && op.heeds_seals()
+                    && is_prepared
+                    && changing.is_none()
+                {
+                    changing = self.keep_changing(&rcu);
+                }
+                result
             };
             match result {
                 Ok(()) => return Ok(()),

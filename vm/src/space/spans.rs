@@ -20,6 +20,7 @@ use crate::order::{self, Order};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::level::Held;
+use sync::protocol::readers::Count;
 use sync::{Mutex, lock_class, machine, try_box};
 
 lock_class! {
@@ -42,6 +43,8 @@ struct Slot {
     span: Mutex<Span, SpanLevel>,
     /// See count.rs; written by this CPU, but for being set to 0.
     credit: AtomicUsize,
+    /// Changes of mappings for which who seals waits (seals.rs).
+    changes: Count,
     moving: OwnMoving,
 }
 
@@ -58,6 +61,7 @@ impl Spans {
             let slots = sync::heap::try_box_slice(machine::cpus() as usize, |_| Slot {
                 span: Mutex::new(Span { start: 0, end: 0, next: 0 }, &SPAN),
                 credit: AtomicUsize::new(0),
+                changes: Count::new(),
                 moving: OwnMoving::new(),
             })?;
             try_box(slots)
@@ -78,6 +82,22 @@ impl Spans {
     /// What the moves of all CPUs hold.
     pub fn each_moving(&self) -> impl Iterator<Item = &OwnMoving> {
         self.0.get().into_iter().flat_map(|slots| slots.iter()).map(|slot| &slot.moving)
+    }
+
+    /// Makes the slots, if there is memory.
+    pub fn prepare(&self) {
+        let _ = self.this();
+    }
+
+    /// This CPU's count of changes for which who seals waits; None: there are no slots.
+    pub fn changes_here(&self) -> Option<&Count> {
+        let slots = self.0.get()?;
+        slots.get(machine::cpu_id() as usize).map(|slot| &slot.changes)
+    }
+
+    /// Those of all CPUs.
+    pub fn each_changes(&self) -> impl Iterator<Item = &Count> {
+        self.0.get().into_iter().flat_map(|slots| slots.iter()).map(|slot| &slot.changes)
     }
 
     /// No CPU has credit any more.

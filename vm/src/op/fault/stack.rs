@@ -50,7 +50,7 @@ impl<M: Machine> Space<M> {
             return Err(FaultError::NotMapped);
         }
         attrs.offset = 0;
-        match self.map_free(&mut MapOp { start, attrs }, above.start, order) {
+        match self.map_free(&mut MapOp::new(start, attrs), above.start, order) {
             // Another thread has mapped something there: the access finds it, or comes again.
             Err(VmError::Exists) => Ok(()),
             result => result.map_err(no_memory),

@@ -56,6 +56,9 @@
 #define SYS_futex_wait 455
 #define SYS_futex_requeue 456
 #endif
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
 #endif

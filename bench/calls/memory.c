@@ -48,6 +48,12 @@ static long op_mprotect(struct work *w)
 	return ok(w, mprotect(page(w), 4096, PROT_READ | PROT_WRITE));
 }
 
+static long op_mprotect_behind(struct work *w)
+{
+	ok(w, mprotect(w->map + 8192, 4096, PROT_READ));
+	return ok(w, mprotect(w->map + 8192, 4096, PROT_READ | PROT_WRITE));
+}
+
 static long op_brk(struct work *w)
 {
 	long end = syscall(SYS_brk, 0);
@@ -146,6 +152,13 @@ static void s_two_maps(struct work *w)
 	*(uint64_t *)(w->buf + C_NOW) = (uint64_t)(uintptr_t)w->map;
 }
 
+/* Its first page is sealed. */
+static void s_sealed(struct work *w)
+{
+	s_map(w);
+	ok(w, syscall(SYS_mseal, w->map, 4096, 0));
+}
+
 /* In the buffer: the set of node 0 alone, a page's address. */
 #define NODES 1024
 #define PAGES 1032
@@ -215,6 +228,10 @@ const struct kase memory[] = {
 	RAW("pkey_mprotect", pkey_mprotect, PT, s_map, MAP(0), 4096, 3, -1),
 	FAILS("pkey_alloc", pkey_alloc, PT, 0, EINVAL, 1, 0),
 	FAILS("pkey_free", pkey_free, PT, 0, EINVAL, 15),
+	RAW("mseal-again", mseal, PT, s_sealed, MAP(0), 4096, 0),
+	FAILS("munmap-sealed", munmap, PT, s_sealed, EPERM, MAP(0), 4096),
+	FAILS("mprotect-sealed", mprotect, PT, s_sealed, EPERM, MAP(0), 4096, 1),
+	OP("mprotect-beside-sealed", mprotect, PT, s_sealed, op_mprotect_behind),
 	OP("mprotect-shared", mprotect, PT | OT, s_shared, op_mprotect),
 	OP("brk", brk, P, 0, op_brk),
 	OP("brk-touch", brk, P, 0, op_brk, 1),

@@ -431,7 +431,7 @@ calls! {
     459 lsm_get_self_attr(which: Int(&ANY), buffer: Addr, size: InOut(&WORD), flags: Int(&ANY));
     460 lsm_set_self_attr(which: Int(&ANY), buffer: InBytes(2), size: Size, flags: Int(&ANY));
     461 lsm_list_modules(ids: Addr, size: InOut(&WORD), flags: Int(&ANY));
-    462 mseal(address: Addr, len: Len, flags: Int(&ANY));
+    462 mseal(address: Addr, len: Len, flags: Int(&ANY)) = memory::sys_mseal;
     463 setxattrat;
     464 getxattrat;
     465 listxattrat;

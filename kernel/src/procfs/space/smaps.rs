@@ -147,7 +147,7 @@ pub fn smaps(seen: &Seen<'_>, m: &MappingInfo<'_>, out: &mut Vec<u8>) -> Result 
 }
 
 /// The flags that Linux knows a mapping by (Documentation/filesystems/proc.rst), in its order, as far as Darter has them.
-fn flags(m: &MappingInfo<'_>) -> [(bool, &'static str); 16] {
+fn flags(m: &MappingInfo<'_>) -> [(bool, &'static str); 17] {
     [
         (m.prot.contains(Prot::READ), "rd "),
         (m.prot.contains(Prot::WRITE), "wr "),
@@ -165,6 +165,7 @@ fn flags(m: &MappingInfo<'_>) -> [(bool, &'static str); 16] {
         (m.no_dump, "dd "),
         (m.asks_large, "hg "),
         (m.refuses_large, "nh "),
+        (m.sealed, "sl "),
     ]
 }
 

@@ -18,7 +18,7 @@ use crate::syscall::process::pidfd;
 use core::ptr;
 use linux_raw_sys::general as abi;
 use vm::addr::{LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
-use vm::{Advice, Collapsed, MappingInfo, VmError};
+use vm::{Advice, Collapsed, MappingInfo, Prot, VmError};
 
 /// madvise(2). Advice that is only a hint is taken without effect.
 pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
@@ -207,8 +207,11 @@ fn for_each_part(
 /// MADV_REMOVE of a mapping up to `end`: a hole in what it shares.
 ///
 /// # Errors
-/// EINVAL: locked, or nothing is shared. EACCES: private, or it may never be written.
+/// EPERM: sealed, and such that its pages stay. EINVAL: locked, or nothing is shared. EACCES: private, or it may never be written.
 fn remove(m: &MappingInfo<'_>, end: usize) -> Result {
+    if m.sealed && m.object.is_none() && !m.prot.contains(Prot::WRITE) {
+        return Err(Errno::EPERM);
+    }
     let (Some(object), false) = (m.object, m.locked) else { return Err(Errno::EINVAL) };
     if !m.shared || !m.may_write {
         return Err(Errno::EACCES);

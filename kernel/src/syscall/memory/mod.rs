@@ -13,6 +13,7 @@ mod limits;
 mod lock;
 mod policy;
 mod repage;
+mod seal;
 
 pub use advice::{sys_madvise, sys_mincore, sys_msync, sys_process_madvise};
 pub use foreign::{sys_process_vm_readv, sys_process_vm_writev};
@@ -23,6 +24,7 @@ pub use policy::{
     sys_set_mempolicy_home_node,
 };
 pub use repage::sys_remap_file_pages;
+pub use seal::sys_mseal;
 
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};

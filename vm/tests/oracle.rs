@@ -454,9 +454,9 @@ fn spaces_agree_with_the_oracle() {
 fn sealed_mappings_agree_with_the_oracle() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     start(4);
-    run(ops_with_seals(), false, false, 100);
-    run(ops_with_seals(), true, false, 60);
-    run(ops_with_seals(), true, true, 20);
+    run(ops_with_seals(), false, false, 40);
+    run(ops_with_seals(), true, false, 40);
+    run(ops_with_seals(), true, true, 10);
 }
 
 /// Where CPUs have views, and memory comes in large pages.

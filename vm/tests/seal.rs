@@ -8,6 +8,7 @@ use soft::{Soft, read, switch_to, write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::{Duration, Instant};
 use sync::machine::hosted::pressed;
 use vm::*;
 
@@ -167,23 +168,33 @@ fn race(
     change: impl Fn(&Space<Soft>, VirtAddr, usize) -> Result<(), VmError> + Sync,
     may_follow: bool,
 ) -> usize {
-    let len = 6 * LEAF;
+    // Enough leaves that a change which gives way stops at some of them.
+    const LEAVES: usize = 40;
+    const ROUNDS: u32 = 90;
+    let len = LEAVES * LEAF;
     let mut seals_first = 0;
-    for round in 0..150 {
+    // How long the change took when it was last made whole: the seal begins at another part of that in each round.
+    let mut lasts = Duration::from_micros(200);
+    for round in 0..ROUNDS {
         let s = Space::<Soft>::try_new().unwrap();
         s.set_multithreaded();
         let base = 0x4000_0000;
         s.map(&at(base, len, RW)).unwrap();
         switch_to(&s);
-        (0..6).for_each(|n| write(&s, base + n * LEAF, 1).unwrap());
+        (0..LEAVES).for_each(|n| write(&s, base + n * LEAF, 1).unwrap());
         let before = protections(&s);
         // The seal is for the whole range, or for its end alone.
-        let sealed = if round % 2 == 0 { base } else { base + 5 * LEAF };
+        let sealed = if round % 2 == 0 { base } else { base + (LEAVES - 1) * LEAF };
         let begin = Barrier::new(2);
-        let (seal, changed) = thread::scope(|scope| {
+        let delay = lasts * (round * 7 % ROUNDS) / ROUNDS;
+        let (seal, changed, took) = thread::scope(|scope| {
             let seal = scope.spawn(|| {
                 switch_to(&s);
                 begin.wait();
+                let now = Instant::now();
+                while now.elapsed() < delay {
+                    std::hint::spin_loop();
+                }
                 let seal = s.seal(VirtAddr(sealed), base + len - sealed);
                 sync::rcu::drain();
                 seal
@@ -191,15 +202,20 @@ fn race(
             switch_to(&s);
             begin.wait();
             let mut changed = Ok(());
+            let now = Instant::now();
             // Gives way between leaves, with the range half changed.
             if round % 3 == 0 {
                 changed = change(&s, VirtAddr(base), len);
             } else {
                 pressed(|| changed = change(&s, VirtAddr(base), len));
             }
+            let took = now.elapsed();
             sync::rcu::drain();
-            (seal.join().unwrap(), changed)
+            (seal.join().unwrap(), changed, took)
         });
+        if changed.is_ok() {
+            lasts = took.min(Duration::from_millis(5));
+        }
         let after = protections(&s);
         match (seal, changed) {
             (Ok(()), Err(VmError::Sealed)) => {

@@ -34,7 +34,7 @@ pub use lent::{Lender, Lent};
 pub use list::{Iter, List, Listed, Locked, Met, Objects, Place};
 pub use parts::{InParts, Parts};
 pub use queue::{Entry, Queue, Rest};
-pub use wait::synchronize;
+pub use wait::{sleep_a_period, synchronize};
 
 use crate::machine::{self, CpuId};
 use crate::per_cpu;

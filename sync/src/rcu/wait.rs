@@ -27,6 +27,19 @@ pub fn synchronize() {
     }
 }
 
+/// Sleeps for a grace period, also where one would end at once: for who waits for threads that may have to run on this CPU, whatever their priority. As
+/// [`synchronize`] otherwise. Hosted, it only lets others run.
+#[track_caller]
+pub fn sleep_a_period() {
+    if cfg!(target_os = "none") {
+        crate::lock::order::assert_may_sleep();
+        sleep_for_period();
+    } else {
+        synchronize();
+        machine::relax();
+    }
+}
+
 /// Sleeps until a callback queued now is called, by whoever polls on this CPU.
 fn sleep_for_period() {
     const WAITING: u32 = 0;

@@ -194,8 +194,8 @@ impl<M: Machine> Space<M> {
         if several {
             rcu::synchronize();
             while self.has_changes() {
-                let _ = sync::machine::give_way();
-                rcu::synchronize();
+                // Not giving way alone: who changes something may be of lower priority.
+                rcu::sleep_a_period();
             }
         }
         sealing

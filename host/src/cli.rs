@@ -93,6 +93,7 @@ pub enum Command {
     ///
     /// Stacks are sampled at the CPUs' ticks and walked by frame pointers: a program built without them shows its innermost function, and what is inlined has no frame. CPUs that idle are not
     /// sampled. With --exact nothing is sampled: every instruction is counted, those of CPUs that idle too, and a wide frame is one of many instructions, not of much time.
+    /// With --lines cache lines are counted that CPUs take from each other, by who takes them and from whom.
     /// The program's streams, signals and exit status are those of `run`; its addresses are not drawn at random (norandmaps). Without a program the machine of another darter command
     /// is watched (--attach), from now on until Ctrl-C or its end; its programs' addresses are as they are, so one that ended before it was looked at has no names.
     Flame(Box<Flame>),

@@ -34,7 +34,7 @@ pub fn marker(code: &[u8]) -> Option<Marker> {
 }
 
 impl Marker {
-    /// Is it one of init's, which stack mode heeds and no other?
+    /// Is it one of init's, which the modes heed that follow calls, and no other?
     pub fn is_of_init(self) -> bool {
         matches!(self, Marker::Begin | Marker::End)
     }

@@ -14,12 +14,21 @@ pub enum Mode {
     Blocks,
     /// Instructions by the calls that led to them.
     Stacks,
+    /// Lines that CPUs take from each other, by the calls that led there.
+    Transfers,
+}
+
+impl Mode {
+    /// Are calls followed, while the program of the guest's init runs?
+    pub fn follows_calls(self) -> bool {
+        matches!(self, Mode::Stacks | Mode::Transfers)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
     pub mode: Mode,
-    /// The JSON file, rewritten at every completed window; in block mode the file of entries, in stack mode written once.
+    /// The JSON file, rewritten at every completed window; in block mode the file of entries, in stack and transfer mode written once.
     pub out: PathBuf,
     /// Closes that complete a window: one per benchmark task.
     pub tasks: u32,
@@ -49,6 +58,7 @@ impl Options {
                 ("mode", "lines") => mode = Some(Mode::Lines),
                 ("mode", "blocks") => mode = Some(Mode::Blocks),
                 ("mode", "stacks") => mode = Some(Mode::Stacks),
+                ("mode", "transfers") => mode = Some(Mode::Transfers),
                 ("out", path) if !path.is_empty() => out = Some(PathBuf::from(path)),
                 ("tasks", _) => tasks = number()?.max(1),
                 ("node_cpus", _) => node_cpus = number()? as usize,
@@ -70,7 +80,7 @@ impl Options {
             }
         }
         Ok(Options {
-            mode: mode.ok_or("mode=instructions, mode=lines, mode=blocks or mode=stacks is missing")?,
+            mode: mode.ok_or("mode= is missing: instructions, lines, blocks, stacks or transfers")?,
             out: out.ok_or("out=FILE is missing")?,
             tasks,
             profile,

@@ -121,8 +121,14 @@ pub struct Flame {
     /// Count every instruction instead, on all CPUs, from the start of the program to its end, in emulation (2 to 20 times slower). Calls are followed one by one,
     /// with frame pointers or without; where a program changes its own stack (coroutines), callers may be wrong, and the function that runs and the sum still are
     /// exact. A repeated string instruction is one. Nothing is drawn of a program that has not ended
-    #[arg(long, conflicts_with_all = ["rate", "attach", "seconds"], requires = "command")]
+    #[arg(long, conflicts_with_all = ["rate", "attach", "seconds", "lines"], requires = "command")]
     pub exact: bool,
+    /// Count instead every cache line that a CPU takes from another: a transfer, as `darter lines` counts them, in emulation and by calls as --exact, and slower. Upon the stack of who takes
+    /// the line stands the stack of who wrote it last, the other way round: "from" and the function that wrote it, its callers, its program. "from a reader": the other CPU had read it
+    /// only, and who reads is not kept. "from [unknown]": no function is known there. Lines that are taken at programs' addresses are drawn with --lines=all, and else only said to be left
+    /// out. Caches are endless, and what was written before the program began is not known. What hardware moves by itself (page walks, DMA) is not seen
+    #[arg(long, conflicts_with_all = ["rate", "attach", "seconds"], requires = "command", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "kernel", value_name = "kernel|all")]
+    pub lines: Option<flame::Whose>,
     /// The graph
     #[arg(short = 'o', long, default_value = flame::OUTPUT, value_parser = flame::parse_output, value_name = "FILE.svg")]
     pub output: PathBuf,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use darter_measure::{StackCounts, Symbols};
+use darter_measure::Symbols;
 
 use super::programs::Programs;
 use super::samples::{Mapping, find};
@@ -16,8 +16,30 @@ type Name = usize;
 /// A way of names, by its place in the list of ways. 0: the empty one.
 type Way = usize;
 
+/// Who had a line that another CPU took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Holder<Where> {
+    /// Its CPU had read it only.
+    Reader,
+    /// It was written last there.
+    Writer(Where),
+}
+
+/// So many at a place below a node; of transfers, from whom, which is a place below a node, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Count {
+    pub node: usize,
+    pub place: u64,
+    pub number: u64,
+    pub from: Option<Holder<(usize, u64)>>,
+}
+
+/// What stands before the innermost function of who had the line.
+const FROM: &str = "from ";
+
 pub struct Calls<'a> {
-    counts: &'a StackCounts,
+    /// As `darter_measure::Stacks` has them.
+    nodes: &'a [(usize, u64)],
     kernel: &'a Symbols,
     programs: Programs<'a>,
     /// Of each program.
@@ -42,19 +64,19 @@ fn in_kernel(place: u64) -> bool {
 impl<'a> Calls<'a> {
     /// `threads` and `mappings`: what each program's threads are called, and where its files lie.
     pub fn new(
-        counts: &'a StackCounts,
+        nodes: &'a [(usize, u64)],
         threads: &[String],
         mappings: Vec<Vec<Mapping>>,
         kernel: &'a Symbols,
         programs: Programs<'a>,
     ) -> Self {
-        let mut owners: Vec<usize> = Vec::with_capacity(counts.nodes.len());
-        for &(parent, place) in &counts.nodes {
+        let mut owners: Vec<usize> = Vec::with_capacity(nodes.len());
+        for &(parent, place) in nodes {
             let owner = owners.get(parent).copied().filter(|_| parent > 0);
             owners.push(owner.unwrap_or_else(|| usize::try_from(place).unwrap_or_default()));
         }
         let mut calls = Self {
-            counts,
+            nodes,
             kernel,
             programs,
             mappings,
@@ -64,7 +86,7 @@ impl<'a> Calls<'a> {
             places: HashMap::new(),
             ways: vec![(0, 0)],
             next: HashMap::new(),
-            of_nodes: vec![[None; 2]; counts.nodes.len()],
+            of_nodes: vec![[None; 2]; nodes.len()],
         };
         // The first names are the programs'.
         for (number, thread) in threads.iter().enumerate() {
@@ -73,27 +95,52 @@ impl<'a> Calls<'a> {
         calls
     }
 
-    /// A line for each way: who ran, its functions, then the kernel's with their mark, and how many instructions.
-    pub fn fold(mut self) -> String {
-        let mut sums: HashMap<Way, u64> = HashMap::new();
-        for &(node, place, count) in &self.counts.counts {
-            let way = self.way(node, in_kernel(place));
-            let owner = self.owners.get(node).copied().unwrap_or_default();
-            let name = self.name(owner, place);
-            let way = self.step(way, name);
-            *sums.entry(way).or_default() += count;
+    /// A line for each way: who ran, its functions, then the kernel's with their mark; from whom, of what was taken: the same the other way round; and how many.
+    pub fn fold(mut self, counts: impl Iterator<Item = Count>) -> String {
+        let mut sums: HashMap<(Way, Option<Holder<Way>>), u64> = HashMap::new();
+        for Count { node, place, number, from } in counts {
+            let way = self.way_to(node, place);
+            let from = from.map(|holder| match holder {
+                Holder::Reader => Holder::Reader,
+                Holder::Writer((node, place)) => Holder::Writer(self.way_to(node, place)),
+            });
+            *sums.entry((way, from)).or_default() += number;
         }
         let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-        for (mut way, count) in sums {
-            let mut names = Vec::new();
-            while let Some((before, name)) = self.ways.get(way).filter(|_| way > 0) {
-                names.extend(self.names.get(*name).map(String::as_str));
-                way = *before;
+        for ((way, from), count) in sums {
+            let mut line = self.inside_out(way).rev().collect::<Vec<_>>().join(";");
+            match from {
+                None => {}
+                Some(Holder::Reader) => line.extend([";", FROM, "a reader"]),
+                Some(Holder::Writer(way)) => {
+                    let separators = std::iter::once(FROM).chain(std::iter::repeat(""));
+                    for (separator, name) in separators.zip(self.inside_out(way)) {
+                        line.extend([";", separator, name]);
+                    }
+                }
             }
-            names.reverse();
-            *lines.entry(names.join(";")).or_default() += count;
+            *lines.entry(line).or_default() += count;
         }
         text(&lines)
+    }
+
+    /// The names on a way, the innermost first.
+    fn inside_out(&self, way: Way) -> impl DoubleEndedIterator<Item = &str> {
+        let mut names = Vec::new();
+        let mut way = way;
+        while let Some((before, name)) = self.ways.get(way).filter(|_| way > 0) {
+            names.extend(self.names.get(*name).map(String::as_str));
+            way = *before;
+        }
+        names.into_iter()
+    }
+
+    /// The way to a place below a node.
+    fn way_to(&mut self, node: usize, place: u64) -> Way {
+        let way = self.way(node, in_kernel(place));
+        let owner = self.owners.get(node).copied().unwrap_or_default();
+        let name = self.name(owner, place);
+        self.step(way, name)
     }
 
     /// The way of what a node has called, or of the kernel's that was entered there.
@@ -105,12 +152,12 @@ impl<'a> Calls<'a> {
             if let Some(way) = self.of_nodes.get(node).and_then(|ways| ways[usize::from(kernel)]) {
                 break way;
             }
-            let Some(&(parent, place)) = self.counts.nodes.get(node).filter(|_| node > 0) else { break 0 };
+            let Some(&(parent, place)) = self.nodes.get(node).filter(|_| node > 0) else { break 0 };
             todo.push((node, kernel));
             (node, kernel) = (parent, parent > 0 && in_kernel(place));
         };
         for (node, kernel) in todo.into_iter().rev() {
-            let Some(&(parent, place)) = self.counts.nodes.get(node) else { continue };
+            let Some(&(parent, place)) = self.nodes.get(node) else { continue };
             let owner = self.owners.get(node).copied().unwrap_or_default();
             let name = match parent {
                 0 => owner,
@@ -163,24 +210,45 @@ mod tests {
     use crate::flame::tests::{ENTRY, kernel, machine};
     use crate::paths::Tree;
 
-    #[test]
-    fn what_has_the_same_names_is_one_line() {
-        let text = format!(
-            r#"{{"instructions":22,"programs":[["",0,0,[]],["/a;b",0,0,[]]],
-            "nodes":[[0,0],[0,1],[1,4096],[2,{}],[0,0]],
-            "counts":[[1,4096,1],[1,4100,2],[2,8192,3],[2,{ENTRY},4],[3,{},5],[4,{ENTRY},7]]}}"#,
-            ENTRY + 0x100,
-            ENTRY + 0x104
-        );
-        let counts = darter_measure::parse_stacks(&text).unwrap();
+    /// The stacks of counts in a program `a;b` that calls, enters the kernel, and whose kernel is interrupted; and of the kernel's own.
+    fn fold(counts: &[Count]) -> String {
+        let nodes = [(0, 0), (0, 1), (1, 4096), (2, ENTRY + 0x100), (0, 0)];
         let (paths, machine, kernel) = (Tree::find(), machine(), kernel());
         let threads = [String::new(), "a;b".into()];
         let programs = Programs::new(&paths, &machine);
-        let folded = Calls::new(&counts, &threads, vec![Vec::new(); 2], &kernel, programs).fold();
+        Calls::new(&nodes, &threads, vec![Vec::new(); 2], &kernel, programs).fold(counts.iter().copied())
+    }
+
+    #[test]
+    fn what_has_the_same_names_is_one_line() {
+        let counts =
+            [(1, 4096, 1), (1, 4100, 2), (2, 8192, 3), (2, ENTRY, 4), (3, ENTRY + 0x104, 5), (4, ENTRY, 7)];
+        let counts = counts.map(|(node, place, number)| Count { node, place, number, from: None });
         assert_eq!(
-            folded,
+            fold(&counts),
             "a:b;[unknown] 3\na:b;[unknown];[unknown] 3\na:b;[unknown];entry_[k] 4\n\
              a:b;[unknown];entry_[k];fault_[k] 5\nkernel;entry_[k] 7\n"
+        );
+    }
+
+    #[test]
+    fn behind_what_took_a_line_stands_who_had_it_the_other_way_round() {
+        let counts = [
+            (1, Holder::Writer((3, ENTRY + 0x108))),
+            (2, Holder::Writer((3, ENTRY + 0x110))),
+            (4, Holder::Reader),
+            (8, Holder::Writer((1, 4096))),
+            (16, Holder::Writer((4, ENTRY))),
+            (32, Holder::Writer((0, 0))),
+        ];
+        let counts = counts.map(|(number, from)| Count { node: 4, place: ENTRY, number, from: Some(from) });
+        assert_eq!(
+            fold(&counts),
+            "kernel;entry_[k];from [unknown] 32\n\
+             kernel;entry_[k];from [unknown];a:b 8\n\
+             kernel;entry_[k];from a reader 4\n\
+             kernel;entry_[k];from entry_[k];kernel 16\n\
+             kernel;entry_[k];from fault_[k];entry_[k];[unknown];a:b 3\n"
         );
     }
 }

@@ -1,19 +1,19 @@
 //! `darter flame --exact`: every instruction of the machine while the program runs, counted by the plugin (lines/src/stacks).
 //!
-//! Counting begins when the guest's init starts the program and ends when it has seen its end. Whose a program's code is comes from what the plugin saw:
-//! the file that was executed and those that it mapped.
+//! Counting begins when the guest's init starts the program and ends when it has seen its end.
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use darter_measure::{Program, Symbols};
-use object::{Object, ObjectSegment, SegmentFlags, elf};
+use darter_measure::{Counted, Instructions, Program, Stacks, Symbols};
+use serde::de::DeserializeOwned;
 
 use super::Taken;
-use super::calls::Calls;
+use super::calls::{Calls, Count};
+use super::placed;
 use super::programs::Programs;
-use super::samples::Mapping;
 use crate::cli::MachineOptions;
 use crate::exit::usage;
 use crate::lines::MOST_CPUS;
@@ -21,34 +21,26 @@ use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use crate::relay::output::Sink;
-use crate::root::{self, Root, Watch};
-use crate::run::{self, Watching};
+use crate::root::Watch;
+use crate::run::{self, Ended, Watching};
 
-/// The program behind the names of busybox's root.
-const BUSYBOX: &str = "/bin/busybox";
-/// Bytes of a thread's name (prctl(2), PR_SET_NAME).
-const NAME: usize = 15;
-const PAGE: u64 = 4096;
-/// Bytes before and behind the first instruction of a program in which its code is taken to be.
-const AROUND: u64 = 1 << 30;
-/// Programs that scripts may lead to, one after the other.
-const SCRIPTS: usize = 4;
-
-/// Says what cannot be counted before anything runs.
-pub fn check(machine: &MachineOptions, paths: &Tree) -> Result<()> {
+/// Says what cannot be counted before anything runs. `option`: what asks for it.
+pub fn check(option: &str, machine: &MachineOptions, paths: &Tree) -> Result<()> {
     if machine.kernel == Kernel::Linux {
-        return Err(usage("--exact tells threads apart by Darter's kernel stacks: leave out --kernel linux"));
+        return Err(usage(format!(
+            "{option} tells threads apart by Darter's kernel stacks: leave out --kernel linux"
+        )));
     }
     if matches!(machine.accel, Wanted::Kvm | Wanted::Nested) {
-        return Err(usage("--exact counts in emulation: leave out --accel"));
+        return Err(usage(format!("{option} counts in emulation: leave out --accel")));
     }
     if machine.cpus > MOST_CPUS {
-        return Err(usage(format!("--exact --cpus {}: at most {MOST_CPUS} are counted", machine.cpus)));
+        return Err(usage(format!("{option} --cpus {}: at most {MOST_CPUS} are counted", machine.cpus)));
     }
     if machine.deterministic && machine.cpus > 1 {
-        return Err(usage(
-            "--exact --deterministic: one host thread runs all CPUs then, and QEMU names the wrong one; give --cpus 1",
-        ));
+        return Err(usage(format!(
+            "{option} --deterministic: one host thread runs all CPUs then, and QEMU names the wrong one; give --cpus 1",
+        )));
     }
     let plugin = paths.lines_plugin();
     if !plugin.is_file() {
@@ -57,147 +49,59 @@ pub fn check(machine: &MachineOptions, paths: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Runs the program while the plugin counts.
-pub fn count(
-    machine: &mut MachineOptions,
-    command: &[String],
-    kernel: &Symbols,
-    paths: &Tree,
-) -> Result<Taken> {
-    let folder = tempfile::tempdir_in(paths.cache("run")?)?;
-    let out = folder.path().join("stacks.json");
-    machine.accel = Wanted::Tcg;
-    machine.qemu_arg.push("-plugin".into());
-    machine.qemu_arg.push(darter_measure::stacks_plugin(&paths.lines_plugin(), &out));
-    let watching = Watching {
-        watch: Watch::default(),
-        watcher: Box::new(|_, _| {}),
-        keys: None,
-        stdout: Sink::Fd(rustix::stdio::stdout()),
-        stderr: Sink::Fd(rustix::stdio::stderr()),
-    };
-    let ended = run::watched(machine, command, watching)?;
-    let mut taken = Taken {
-        folded: String::new(),
-        all: 0,
-        ended,
-        unit: "instructions",
-        how: ", exact".into(),
-        but: "the program did not come to its end".into(),
-    };
-    // There is none unless the program ended.
-    let Ok(text) = std::fs::read_to_string(&out) else { return Ok(taken) };
-    let counts = darter_measure::parse_stacks(&text).context("the plugin's counts")?;
-    let found: u64 = counts.counts.iter().map(|(.., count)| count).sum();
-    if found != counts.instructions {
-        bail!("the stacks have {found} instructions, and QEMU counted {}", counts.instructions);
+/// What is counted where.
+pub struct Counting<'a> {
+    pub machine: &'a mut MachineOptions,
+    pub command: &'a [String],
+    pub kernel: &'a Symbols,
+    pub paths: &'a Tree,
+}
+
+impl Counting<'_> {
+    /// Runs the program while the plugin counts, whose option `plugin` makes of its file and that of its counts. None: it did not come to its end.
+    pub fn run<C: Counted + DeserializeOwned>(
+        &mut self,
+        plugin: fn(&Path, &Path) -> OsString,
+    ) -> Result<(Ended, Option<Stacks<C>>)> {
+        let folder = tempfile::tempdir_in(self.paths.cache("run")?)?;
+        let out = folder.path().join("stacks.json");
+        self.machine.accel = Wanted::Tcg;
+        self.machine.qemu_arg.push("-plugin".into());
+        self.machine.qemu_arg.push(plugin(&self.paths.lines_plugin(), &out));
+        let watching = Watching {
+            watch: Watch::default(),
+            watcher: Box::new(|_, _| {}),
+            keys: None,
+            stdout: Sink::Fd(rustix::stdio::stdout()),
+            stderr: Sink::Fd(rustix::stdio::stderr()),
+        };
+        let ended = run::watched(self.machine, self.command, watching)?;
+        let Ok(text) = std::fs::read_to_string(&out) else { return Ok((ended, None)) };
+        let stacks = darter_measure::parse_stacks(&text).context("the plugin's counts")?;
+        Ok((ended, Some(stacks)))
     }
-    taken.all = counts.instructions;
-    let mappings = counts.programs.iter().map(|program| mappings(program, paths, machine)).collect();
-    let names: Vec<String> = counts.programs.iter().map(|Program(file, ..)| name(file)).collect();
-    taken.folded = Calls::new(&counts, &names, mappings, kernel, Programs::new(paths, machine)).fold();
-    taken.but = String::new();
+
+    /// The folded stacks of these counts.
+    pub fn fold<C>(&self, stacks: &Stacks<C>, counts: impl Iterator<Item = Count>) -> String {
+        let (machine, paths): (&MachineOptions, _) = (self.machine, self.paths);
+        let mappings =
+            stacks.programs.iter().map(|program| placed::mappings(program, paths, machine)).collect();
+        let names: Vec<String> = stacks.programs.iter().map(|Program(file, ..)| placed::name(file)).collect();
+        let programs = Programs::new(paths, machine);
+        Calls::new(&stacks.nodes, &names, mappings, self.kernel, programs).fold(counts)
+    }
+}
+
+/// Runs the program and counts instructions.
+pub fn count(mut counting: Counting<'_>) -> Result<Taken> {
+    let (ended, stacks) = counting.run(darter_measure::stacks_plugin)?;
+    let mut taken = Taken { unit: "instructions", how: ", exact".into(), ..Taken::unfinished(ended) };
+    if let Some(stacks) = stacks {
+        let counts = stacks.counts.iter();
+        let counts =
+            counts.map(|&Instructions(node, place, number)| Count { node, place, number, from: None });
+        taken.folded = counting.fold(&stacks, counts);
+        (taken.all, taken.but) = (stacks.all, String::new());
+    }
     Ok(taken)
-}
-
-/// What the kernel calls a thread whose file this is (execve(2)).
-fn name(file: &str) -> String {
-    let last = file.rsplit('/').next().unwrap_or_default();
-    let mut end = last.len().min(NAME);
-    while !last.is_char_boundary(end) {
-        end -= 1;
-    }
-    last.get(..end).unwrap_or_default().to_owned()
-}
-
-/// Where the files lay in a program's memory: its own, its interpreter's, and those that it mapped.
-fn mappings(
-    Program(file, entry, base, mapped): &Program,
-    paths: &Tree,
-    machine: &MachineOptions,
-) -> Vec<Mapping> {
-    let mut mappings: Vec<Mapping> = mapped
-        .iter()
-        .map(|(start, bytes, offset, file)| Mapping {
-            start: *start,
-            end: start.saturating_add(*bytes),
-            offset: *offset,
-            file: file.into(),
-        })
-        .collect();
-    let find = |place: &Path| root::source_of(paths, &machine.root, &machine.add, place);
-    let mut place = PathBuf::from(file);
-    for _ in 0..SCRIPTS {
-        if find(&place).is_none() && machine.root == Root::Busybox {
-            place = BUSYBOX.into();
-        }
-        let Some(source) = find(&place) else { break };
-        let Ok(content) = std::fs::read(&source) else { break };
-        if let Some(interpreter) = script(&content) {
-            place = interpreter;
-            continue;
-        }
-        let Ok(program) = object::File::parse(&*content) else { break };
-        let distance = entry.wrapping_sub(program.entry());
-        // Files are loaded by pages: it was another one, as a copy that the guest has made.
-        if !distance.is_multiple_of(PAGE) {
-            break;
-        }
-        mappings.extend(code(&program, distance, &place));
-        if let Some(interpreter) = root::elf::interpreter(&source).ok().flatten().filter(|_| *base != 0)
-            && let Some(content) = find(&interpreter).and_then(|source| std::fs::read(source).ok())
-            && let Ok(program) = object::File::parse(&*content)
-        {
-            mappings.extend(code(&program, *base, &interpreter));
-        }
-        return mappings;
-    }
-    // Nothing is known of the file but that its code is around the first instruction.
-    let (start, end) = (entry.saturating_sub(AROUND), entry.saturating_add(AROUND));
-    mappings.push(Mapping { start, end, offset: 0, file: file.into() });
-    mappings
-}
-
-/// The interpreter of a script (execve(2)).
-fn script(content: &[u8]) -> Option<PathBuf> {
-    let line = content.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    Some(std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.into())
-}
-
-/// The parts of an ELF file that are executed, if it lies so far behind its own addresses.
-fn code(program: &object::File<'_>, distance: u64, file: &Path) -> Vec<Mapping> {
-    let executed = |flags| matches!(flags, SegmentFlags::Elf { p_flags } if p_flags & elf::PF_X != 0);
-    let segments = program.segments().filter(|segment| executed(segment.flags()));
-    let mapping = segments.map(|segment| {
-        let start = segment.address().wrapping_add(distance);
-        let (offset, _) = segment.file_range();
-        Mapping { start, end: start.saturating_add(segment.size()), offset, file: file.to_owned() }
-    });
-    mapping.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_is_called_as_its_kernel_calls_it() {
-        assert_eq!(name("/bin/a-name-longer-than-that"), "a-name-longer-t");
-        assert_eq!(name("sh"), "sh");
-        assert_eq!(name("/x/aaaaaaaaaaaaaaä"), "aaaaaaaaaaaaaa");
-        assert_eq!(script(b"#!/bin/sh -e\ntrue\n"), Some("/bin/sh".into()));
-        assert_eq!(script(b"\x7fELF"), None);
-    }
-
-    #[test]
-    fn code_lies_where_it_was_loaded() {
-        let content = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let program = object::File::parse(&*content).unwrap();
-        let mappings = code(&program, 0x5555_0000_0000, Path::new("/me"));
-        let entry = program.entry() + 0x5555_0000_0000;
-        let found: Vec<_> =
-            mappings.iter().filter(|mapping| (mapping.start..mapping.end).contains(&entry)).collect();
-        assert_eq!(found.len(), 1);
-        assert_eq!(found.first().map(|mapping| &*mapping.file), Some(Path::new("/me")));
-    }
 }

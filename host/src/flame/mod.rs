@@ -1,4 +1,5 @@
-//! `darter flame`: where CPUs were while a program ran, as a flame graph; with `--exact`, by counting (`exact`).
+//! `darter flame`: where CPUs were while a program ran, as a flame graph; with `--exact`, by counting (`exact`); with `--lines`, who takes cache lines
+//! from whom (`lines`).
 //!
 //! Without a program it is the machine of another process (`crate::attach`).
 //!
@@ -8,6 +9,8 @@
 
 mod calls;
 mod exact;
+mod lines;
+mod placed;
 mod programs;
 mod samples;
 
@@ -29,6 +32,8 @@ use crate::relay::watched::Watcher;
 use crate::root::Watch;
 use crate::run::{self, Ended, Watching};
 use crate::symbols;
+use exact::Counting;
+pub use lines::Whose;
 use programs::Programs;
 use samples::{Samples, Stack};
 
@@ -60,6 +65,14 @@ struct Taken {
     but: String,
 }
 
+impl Taken {
+    /// Nothing yet, as the program did not come to its end.
+    fn unfinished(ended: Ended) -> Taken {
+        let but = "the program did not come to its end".into();
+        Taken { folded: String::new(), all: 0, ended, unit: "", how: String::new(), but }
+    }
+}
+
 pub fn flame(options: &Flame) -> Result<u8> {
     // What cannot be read is said before a program runs for nothing.
     let old = options
@@ -68,8 +81,9 @@ pub fn flame(options: &Flame) -> Result<u8> {
         .map(|path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display())));
     let old = old.transpose()?;
     let mut paths = Tree::find();
-    if options.exact {
-        exact::check(&options.machine, &paths)?;
+    let counted = if options.exact { Some("--exact") } else { options.lines.map(|_| "--lines") };
+    if let Some(option) = counted {
+        exact::check(option, &options.machine, &paths)?;
     }
     let mut machine = options.machine.clone();
     let mut title = options.command.join(" ");
@@ -90,8 +104,8 @@ pub fn flame(options: &Flame) -> Result<u8> {
         machine.append.insert(0, APPEND.into());
     }
     let kernel = symbols::of(&machine.kernel, &paths)?;
-    let taken = if options.exact {
-        exact::count(&mut machine, &options.command, &kernel, &paths)?
+    let taken = if counted.is_some() {
+        count(&mut machine, options, &kernel, &paths)?
     } else {
         sample(&machine, options, running, &kernel, &paths)?
     };
@@ -112,6 +126,20 @@ pub fn flame(options: &Flame) -> Result<u8> {
         .with_context(|| format!("cannot write {}", options.output.display()))?;
     note!("darter: {all} {unit}{but}: {}", options.output.display());
     Ok(ended.status)
+}
+
+/// Runs the program while the plugin counts.
+fn count(machine: &mut MachineOptions, options: &Flame, kernel: &Symbols, paths: &Tree) -> Result<Taken> {
+    let counting = Counting { machine, command: &options.command, kernel, paths };
+    let taken = match options.lines {
+        Some(whose) => lines::count(counting, whose)?,
+        None => exact::count(counting)?,
+    };
+    let folded = sum(&taken.folded);
+    if folded != taken.all {
+        bail!("the graph would have {folded} {}, and {} were counted", taken.unit, taken.all);
+    }
+    Ok(taken)
 }
 
 /// Runs the program while the kernel takes samples, or watches the machine that is `running`.
@@ -180,6 +208,11 @@ fn text(lines: &BTreeMap<String, u64>) -> String {
         let _ = writeln!(text, "{line} {count}");
         text
     })
+}
+
+/// Of all lines' numbers.
+fn sum(folded: &str) -> u64 {
+    folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
 
 fn line(stack: &Stack, samples: &Samples, kernel: &Symbols, programs: &mut Programs<'_>) -> String {

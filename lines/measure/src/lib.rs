@@ -22,7 +22,7 @@ pub use lines::{Class, Line, LineWindow, Memory, Pair, User, parse_lines};
 pub use name::{CodeName, LineName, Part};
 pub use names::Names;
 pub use report::{NamedLine, NamedPair, NamedUser};
-pub use stacks::{Mapped, Program, StackCounts, parse_stacks};
+pub use stacks::{Counted, Instructions, Mapped, Program, Stacks, Transfers, parse_stacks};
 pub use symbols::Symbols;
 
 use std::ffi::OsString;
@@ -88,6 +88,11 @@ pub fn lines_plugin(plugin: &Path, out: &Path, tasks: u32, node_cpus: u32, read:
 /// The value of QEMU's `-plugin` for instructions by stack. With several CPUs QEMU must give each a host thread.
 pub fn stacks_plugin(plugin: &Path, out: &Path) -> OsString {
     plugin_value(plugin, out, "mode=stacks")
+}
+
+/// The same for lines that CPUs take from each other, by stack.
+pub fn transfers_plugin(plugin: &Path, out: &Path) -> OsString {
+    plugin_value(plugin, out, "mode=transfers")
 }
 
 fn plugin_value(plugin: &Path, out: &Path, arguments: &str) -> OsString {

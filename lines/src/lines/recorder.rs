@@ -17,6 +17,7 @@ pub struct Access {
     pub offset: u32,
     pub bytes: u32,
     pub vaddr: u64,
+    /// In transfer mode the packed site instead (`stacks::transfers`).
     pub pc: u64,
     pub write: bool,
     /// By a LOCK-prefixed instruction or XCHG.
@@ -218,14 +219,14 @@ impl Recorder {
         self.streaks[1].pc = 0;
     }
 
-    /// This CPU made an access.
+    /// This CPU made an access. Says what it took, in a window or not.
     #[inline(always)]
-    pub fn note(&mut self, access: &Access) {
+    pub fn note(&mut self, access: &Access) -> Option<Taken> {
         let &Access { line, offset, bytes, vaddr, pc, write, locked } = access;
         if !self.knows(line) && !self.bring(line) {
-            return;
+            return None;
         }
-        let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return };
+        let slot = self.recent.get_mut(line as usize % RECENT)?;
         if let Some(cache) = &mut self.cache {
             cache.access(line, slot.state.is_some_and(|state| state.is_held(self.cpu)), self.open);
         }
@@ -249,6 +250,7 @@ impl Recorder {
                 self.record.taken(access, taken);
             }
         }
+        taken
     }
 
     /// Gives the line a slot; false: it is not watched.

@@ -2,7 +2,7 @@
 //!
 //! Trap: with one host thread for several CPUs QEMU 10 bakes the *translating* CPU's number into each block
 //! (`gen_cpu_index` takes "not parallel" for "one CPU"), so callbacks name the wrong CPU. All modes that count therefore refuse to
-//! count several CPUs on one thread, and line and stack mode know their CPU by its thread, never by the callback's argument: blocks
+//! count several CPUs on one thread, and all but instruction mode know their CPU by its thread, never by the callback's argument: blocks
 //! made for a single atomic step are baked in the same way even with a thread per CPU.
 
 use super::OPTIONS;
@@ -25,6 +25,8 @@ pub const REFUSAL: &str = "{\"format\":\"darter-lines/1\",\"error\":\"several CP
 /// A CPU as the one host thread that runs it knows it.
 pub struct Cpu {
     pub recorder: Recorder,
+    /// In transfer mode, `Walker::shift` of the block that it executes.
+    pub shift: u64,
     /// What QEMU said of the kinds of access met lately.
     kinds: [Kind; 64],
 }
@@ -87,7 +89,7 @@ pub extern "C" fn began(_: PluginId, cpu: c_uint) {
         let node = cpu.checked_div(options.node_cpus).unwrap_or(0);
         Cache::new(options.cache, node, options.homes.clone())
     });
-    let this = Box::new(Cpu { recorder: Recorder::new(cpu, &DIRECTORY, cache), kinds });
+    let this = Box::new(Cpu { recorder: Recorder::new(cpu, &DIRECTORY, cache), shift: 0, kinds });
     let this = Box::into_raw(this);
     find_registers();
     if let Some(seat) = SEATS.get(cpu) {
@@ -118,11 +120,6 @@ impl Kind {
             unsafe { (1 << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
         Kind { info, bytes, write }
     }
-}
-
-/// Which CPU this host thread runs. `number`: what QEMU calls it.
-pub fn cpu(number: c_uint) -> Option<usize> {
-    this(number).map(|cpu| cpu.recorder.cpu)
 }
 
 /// CPUs that have begun.

@@ -1,5 +1,5 @@
 //! The plugin's side towards QEMU: installation and translation. What QEMU calls back for lies beside: `cpus`, `windows` (instruction and line mode),
-//! `accesses` (line mode), `walks` (stack mode).
+//! `accesses` (line and transfer mode), `walks` (stack and transfer mode).
 //!
 //! Until a block with a marker is translated, nothing is counted and the guest runs at full speed. Then the plugin
 //! resets itself, which makes QEMU drop every translated block before the marker executes, and from there on what is
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("darter-lines: {error}");
         return 1;
     }
-    if options.mode == Mode::Stacks {
+    if options.mode.follows_calls() {
         walks::install();
     }
     if OPTIONS.set(options).is_err() || PLUGIN.set(id).is_err() {
@@ -111,7 +111,7 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
         };
         let bytes = bytes.get(..length).unwrap_or(&[]);
         let marker = if code::in_kernel(pc) { None } else { code::marker(bytes) };
-        let marker = marker.filter(|marker| marker.is_of_init() == (options.mode == Mode::Stacks));
+        let marker = marker.filter(|marker| marker.is_of_init() == options.mode.follows_calls());
         if !armed_already {
             if marker.is_some_and(|marker| marker != Marker::Rest) && !ARMED.swap(true, Relaxed) {
                 // SAFETY: a reset may be asked for from any callback but the installation.
@@ -120,7 +120,7 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
             }
             continue;
         }
-        if options.mode == Mode::Stacks {
+        if options.mode.follows_calls() {
             walks::counts(insn);
             if index + 1 == count {
                 walks::walks(tb, pc.wrapping_add(length as u64), bytes);
@@ -138,7 +138,8 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
                 let called = if code::repeats(bytes) { windows::repeated } else { windows::executed };
                 register(insn, called, CB_NO_REGS, Some(windows::site(pc, bytes)));
             }
-            None => accesses::watch(insn, pc, bytes),
+            None if options.mode == Mode::Transfers => accesses::watch::<true>(insn, pc, bytes),
+            None => accesses::watch::<false>(insn, pc, bytes),
         }
     }
 }

@@ -1,10 +1,14 @@
-//! Stack mode's side towards QEMU: what it translates is counted, and each block is told to the walker of its CPU.
+//! Stack and transfer mode's side towards QEMU: what it translates is counted, and each block is told to the walker of its CPU; in transfer mode, what
+//! the CPU takes from others as well.
 
 use super::abi::*;
-use super::{cpus, leave, reading};
-use crate::lines::directory::MAX_CPUS;
+use super::{OPTIONS, cpus, leave, reading};
+use crate::lines::directory::{MAX_CPUS, Taken};
+use crate::lines::recorder::Access;
+use crate::options::Mode;
 use crate::stacks::flow::{Block, End, Known};
-use crate::stacks::{self, Machine, Register, Shared, Walker};
+use crate::stacks::transfers::Taking;
+use crate::stacks::{self, Machine, Register, Shared, Walker, transfers};
 use core::ffi::{c_uint, c_void};
 use core::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -73,10 +77,32 @@ impl Machine for Present {
 extern "C" fn entered(cpu: c_uint, block: *mut c_void) {
     // SAFETY: registered with a leaked `Block`, which is only ever shared.
     let block = unsafe { &*block.cast::<Block>() };
-    let Some(cpu) = cpus::cpu(cpu) else { return };
+    let Some(this) = cpus::this(cpu) else { return };
+    let cpu = this.recorder.cpu;
     if let Some(mut walker) = walker(cpu) {
         walker.block(block, executed(cpu), &SHARED, &mut Present);
+        follow(this, &mut walker);
     }
+}
+
+/// In transfer mode: what the CPU's accesses are told by is where its walker has come to.
+fn follow(this: &mut cpus::Cpu, walker: &mut Walker) {
+    if counts_transfers() {
+        this.shift = walker.shift(&SHARED);
+    }
+}
+
+/// In transfer mode: a CPU has taken a line.
+#[cold]
+pub fn took(cpu: usize, access: &Access, taken: Taken) {
+    if let Some(mut walker) = walker(cpu) {
+        walker.transfers.took(Taking::new(access, taken));
+    }
+}
+
+/// Are the lines counted that CPUs take, and not instructions?
+fn counts_transfers() -> bool {
+    OPTIONS.get().is_some_and(|options| options.mode == Mode::Transfers)
 }
 
 /// Init starts the program.
@@ -86,19 +112,32 @@ pub extern "C" fn begins(cpu: c_uint, _: *mut c_void) {
         return;
     }
     for cpu in 0..cpus::cpus() {
-        if let Some(mut walker) = walker(cpu) {
+        let Some(mut walker) = walker(cpu) else { continue };
+        if counts_transfers() {
+            walker.transfers.open();
+        } else {
             walker.open(executed(cpu));
         }
     }
-    if let Some(mut walker) = cpus::cpu(cpu).and_then(walker) {
+    if let Some(this) = cpus::this(cpu)
+        && let Some(mut walker) = walker(this.recorder.cpu)
+    {
         walker.is_program(&SHARED, &mut Present, INIT);
+        follow(this, &mut walker);
     }
 }
 
 /// Init has seen that the program has ended.
 pub extern "C" fn ends(_: c_uint, _: *mut c_void) {
     let mut walkers: Vec<_> = (0..cpus::cpus()).filter_map(|cpu| Some((cpu, walker(cpu)?))).collect();
-    walkers.iter_mut().for_each(|(cpu, walker)| walker.close(executed(*cpu)));
+    for (cpu, walker) in &mut walkers {
+        if counts_transfers() {
+            walker.transfers.close();
+        } else {
+            walker.close(executed(*cpu));
+        }
+    }
     let mut walkers: Vec<_> = walkers.into_iter().map(|(_, walker)| walker).collect();
-    leave(&stacks::document(&mut walkers, &SHARED));
+    let document = if counts_transfers() { transfers::document } else { stacks::document };
+    leave(&document(&mut walkers, &SHARED));
 }

@@ -70,7 +70,7 @@ pub extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
             }
             recorder.open();
         }
-        Mode::Blocks | Mode::Stacks => {}
+        Mode::Blocks | Mode::Stacks | Mode::Transfers => {}
     }
 }
 
@@ -88,7 +88,7 @@ pub extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
             records.extend(recorder.close().filter(|_| state.is_open(recorder.cpu)));
             recorder.cpu
         }
-        Mode::Blocks | Mode::Stacks => return,
+        Mode::Blocks | Mode::Stacks | Mode::Transfers => return,
     };
     if cpu >= MAX_CPUS || !state.is_open(cpu) || !state.closed(cpu, options.tasks) {
         return;
@@ -99,7 +99,7 @@ pub extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
             let records = std::mem::take(&mut *records);
             (sharing::harvest(&records, options.node_cpus, &options.memory, &mut read_guest), "lines")
         }
-        Mode::Blocks | Mode::Stacks => return,
+        Mode::Blocks | Mode::Stacks | Mode::Transfers => return,
     };
     state.push(&fields);
     write(options, &state.document(&format!("\"mode\":\"{mode}\",\"tasks\":{}", options.tasks)));

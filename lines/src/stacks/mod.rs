@@ -8,6 +8,8 @@
 //! kernel's stacks has its frames and those of the program that entered the kernel on it: a thread (`threads`). What runs on a stack for exceptions is counted where it
 //! came between.
 //!
+//! In transfer mode calls are followed alike, and lines that CPUs take from each other are counted instead (`transfers`).
+//!
 //! What a program is, and where its files lie, is read from what it is given when it is executed, and from its calls of open(2) and mmap(2) (`program`).
 //!
 //! Lock order: a CPU's `Walker`, then `Shared`.
@@ -17,6 +19,7 @@ pub mod flow;
 mod forks;
 mod program;
 mod threads;
+pub mod transfers;
 pub mod tree;
 
 use flow::{Block, End, Placed};
@@ -28,6 +31,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use threads::{Frame, Left, Thread, stack_of};
+use transfers::{Sites, Transfers};
 use tree::{Executed, Node, Tree};
 
 use crate::code;
@@ -98,6 +102,7 @@ pub struct Shared {
     /// Those that no CPU runs.
     threads: HashMap<u64, Thread>,
     forks: Forks,
+    sites: Sites,
 }
 
 /// A CPU's way through the code.
@@ -116,6 +121,7 @@ pub struct Walker {
     open: bool,
     /// What was counted between.
     all: u64,
+    pub transfers: Transfers,
 }
 
 /// The page table in use. The bits below are the processor's number for it, another one on each CPU.

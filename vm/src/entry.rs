@@ -15,8 +15,10 @@
 //! |---|---|---|---|
 //! | 0 | 1 | busy: a CPU is replacing the page | the CPU's number |
 //! | 1 | 0 | closed: a page that nobody may access (PROT_NONE) | the frame |
-//! | 1 | 1 | reserved for pages that are elsewhere: with bit 8 clear in swap, bits 3 to 7 the device; with bit 8 set in migration | the slot; the frame |
+//! | 1 | 1 | in swap: a private page, of which the entry has a count of its slot (swap/mod.rs); bits 3 to 7 are the area's number. With bit 8 set reserved | the slot |
 //! | 0 | 0 | none | |
+//!
+//! Bit 9 so says of an entry in a leaf, present or not, that no page is behind it though it is not absent ([`Entry::is_away`]).
 //!
 //! An entry with the machine's large bit, in the place of one that leads to a leaf, shows the leaf's block whole (node/large.rs). Such entries lie in views alone, which
 //! nobody but the hardware walks, and a busy entry there is a link that was cut (`Entry::CUT`). What meets one elsewhere, or a reserved entry, stops the kernel, where debug assertions are on: a walk that took it for a table would
@@ -37,6 +39,12 @@ pub struct Entry(pub u64);
 const BUSY: u64 = 1 << 9;
 const PRIVATE: u64 = 1 << 10;
 const CLOSED: u64 = 1 << 11;
+const RESERVED: u64 = 1 << 8;
+/// Swap areas that entries can tell apart.
+pub const MAX_AREAS: usize = 32;
+/// Where the number of a swap area is.
+const AREA_SHIFT: u32 = 3;
+const AREA: u64 = (MAX_AREAS as u64 - 1) << AREA_SHIFT;
 const POOLED: u64 = 1 << 52;
 /// What says the kind of an entry that is not present.
 const KIND: u64 = BUSY | CLOSED;
@@ -49,7 +57,17 @@ pub enum LeafEntry {
     Busy(CpuId),
     /// A page that nobody may access.
     Closed(PhysAddr),
+    /// A private page that is in swap.
+    InSwap(SwapPlace),
     Page(PhysAddr),
+}
+
+/// A slot of a swap area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwapPlace {
+    /// Below [`MAX_AREAS`].
+    pub area: u8,
+    pub slot: u32,
 }
 
 /// An entry of a node above the leaves.
@@ -64,16 +82,20 @@ pub enum UpperEntry {
 /// Fails to compile where the machine's hardware looks at bits that are the software's.
 pub(crate) const fn assert_fits<M: Machine>() {
     assert!(
-        (PRIVATE | POOLED) & !M::IGNORED == 0,
+        (BUSY | PRIVATE | POOLED) & !M::IGNORED == 0,
         "the hardware looks at a bit of present entries that vm uses"
     );
     assert!(
-        (KIND | PRIVATE | POOLED) & (M::PRESENT | M::ADDRESS) == 0,
+        (KIND | PRIVATE | POOLED | RESERVED | AREA) & (M::PRESENT | M::ADDRESS) == 0,
         "the kind of an entry is in the hardware's bits"
     );
     assert!(
         ((MAX_CPUS as u64 - 1) << PAGE_SHIFT) & !M::ADDRESS == 0,
         "a CPU's number does not fit where an address does"
+    );
+    assert!(
+        ((u32::MAX as u64) << PAGE_SHIFT) & !M::ADDRESS == 0,
+        "a slot's number does not fit where an address does"
     );
 }
 
@@ -87,6 +109,12 @@ impl Entry {
     /// it knows its own busy entry from one that another CPU made there after it.
     pub fn busy(cpu: CpuId) -> Self {
         Self(BUSY | u64::from(cpu) << PAGE_SHIFT)
+    }
+
+    /// The page is in swap. The entry has a count of the slot.
+    pub(crate) fn in_swap(place: SwapPlace) -> Self {
+        let area = u64::from(place.area) << AREA_SHIFT & AREA;
+        Self(KIND | PRIVATE | area | u64::from(place.slot) << PAGE_SHIFT)
     }
 
     /// The entry of a leaf that leads to `frame`; closed if `prot` is empty. The frame's address is or'ed into the rest.
@@ -105,6 +133,7 @@ impl Entry {
             _ if self.is_absent() => LeafEntry::Absent,
             BUSY => LeafEntry::Busy((self.address::<M>().0 >> PAGE_SHIFT) as CpuId),
             CLOSED => LeafEntry::Closed(self.address::<M>()),
+            KIND if self.0 & RESERVED == 0 => self.swap_place().map_or(LeafEntry::Absent, LeafEntry::InSwap),
             _ => panic!("an entry of a reserved kind: {:#x}", self.0),
         }
     }
@@ -149,13 +178,26 @@ impl Entry {
         self.0 & ((1 << PAGE_SHIFT) - 1) == BUSY
     }
 
-    /// Table or frame that the entry leads to. It is neither absent nor busy.
+    /// In a leaf: is no page behind it, though it is not absent? It is busy, or in swap. Asked where nobody cares which, at the price of asking for one of them.
+    #[inline]
+    pub fn is_away(self) -> bool {
+        self.0 & BUSY != 0
+    }
+
+    /// Of a leaf's entry that is in swap: where.
+    #[inline]
+    pub fn swap_place(self) -> Option<SwapPlace> {
+        let area = (self.0 & AREA) >> AREA_SHIFT;
+        (self.0 & KIND == KIND).then_some(SwapPlace { area: area as u8, slot: (self.0 >> PAGE_SHIFT) as u32 })
+    }
+
+    /// Table or frame that the entry leads to. It is not absent, nor away.
     #[inline]
     pub fn address<M: Machine>(self) -> PhysAddr {
         PhysAddr(self.0 & M::ADDRESS)
     }
 
-    /// Does it show a private page of the program's?
+    /// Does it show a private page of the program's, or stand for one that is in swap?
     #[inline]
     pub fn is_private(self) -> bool {
         self.0 & PRIVATE != 0
@@ -170,7 +212,13 @@ impl Entry {
     /// Does it show a private page, and hold a reference of its own to the frame?
     #[inline]
     pub fn owns_frame(self) -> bool {
-        self.is_private() && !self.is_pooled()
+        self.0 & (PRIVATE | POOLED | BUSY) == PRIVATE
+    }
+
+    /// Does something go with it when it is taken out: a reference to a frame, or a count of a slot?
+    #[inline]
+    pub fn owns(self) -> bool {
+        self.0 & (PRIVATE | POOLED) == PRIVATE
     }
 
     /// The entry of a private page when the leaf's pool has taken over its reference.

@@ -6,7 +6,7 @@
 //!
 //! From the top: `op` has a file for every operation on an address space. They stand on `space`: the tree and the walks over it.
 //! A `space` is made of `node`s, the page-table pages with their locks and segments; what maps files and shared memory is an
-//! `object`. `order` has the order of locks, `tlb` what a CPU may still translate. The steps whose order matters are in `protocol`, which
+//! `object`; what goes out of memory, to an area of `swap`. `order` has the order of locks, `tlb` what a CPU may still translate. The steps whose order matters are in `protocol`, which
 //! the models in tests/models explore.
 #![no_std]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
@@ -32,6 +32,7 @@ mod request;
 pub mod slab;
 mod small;
 mod space;
+pub mod swap;
 pub mod tlb;
 pub mod token;
 

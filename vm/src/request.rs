@@ -118,6 +118,10 @@ pub enum Advice {
     Free,
     /// Not needed soon. Nothing is written out, so that nothing becomes of it; but what is locked cannot be so.
     Cold,
+    /// Not needed soon: private pages go to swap, if there is any.
+    PageOut,
+    /// Needed soon: what is in swap is read.
+    WillNeed,
     /// Like `DontNeed`, of locked memory too.
     DontNeedLocked,
     /// Fault the pages in for reading or writing.

@@ -7,7 +7,7 @@ mod soft;
 use proptest::prelude::*;
 use soft::Soft;
 use std::panic::catch_unwind;
-use vm::entry::{LeafEntry, UpperEntry};
+use vm::entry::{LeafEntry, SwapPlace, UpperEntry};
 use vm::{Entry, Machine, PhysAddr, Prot};
 
 /// Any page of 52 bits of physical memory.
@@ -56,6 +56,23 @@ proptest! {
     }
 
     #[test]
+    fn a_page_in_swap_names_its_slot_and_no_frame(area in 0..32u8, slot: u32, prot in rights()) {
+        // Bits 9 to 11 and the two numbers.
+        let entry = Entry(0b111 << 9 | u64::from(area) << 3 | u64::from(slot) << 12);
+        prop_assert_eq!(entry.in_leaf::<Soft>(), LeafEntry::InSwap(SwapPlace { area, slot }));
+        prop_assert_eq!(entry.swap_place(), Some(SwapPlace { area, slot }));
+        prop_assert!(entry.is_away() && !entry.is_busy() && !entry.is_absent());
+        prop_assert!(entry.is_private() && entry.owns() && !entry.owns_frame() && !entry.is_pooled());
+        prop_assert!(!Soft::is_writable(entry) && entry.0 & Soft::PRESENT == 0);
+        // And no other entry does.
+        let page = Entry::page::<Soft>(PhysAddr(u64::from(slot) << 12), prot, true);
+        for other in [page, page.pooled(), Entry::busy(area.into()), Entry::ABSENT] {
+            prop_assert_eq!(other.swap_place(), None);
+            prop_assert_eq!(other.is_away(), other.is_busy());
+        }
+    }
+
+    #[test]
     fn a_large_page_comes_out_as_it_was_put_in(number in 0..1u64 << 31, prot in rights()) {
         let first = Entry::page::<Soft>(PhysAddr(number << 21), prot | Prot::READ, true);
         let entry = first.large_page::<Soft>();
@@ -84,6 +101,10 @@ proptest! {
             _ if word == 0 => Some(LeafEntry::Absent),
             (0, 1) => Some(LeafEntry::Busy((entry.address::<Soft>().0 >> 12) as u32)),
             (1, 0) => Some(LeafEntry::Closed(entry.address::<Soft>())),
+            (1, 1) if word >> 8 & 1 == 0 => {
+                let (area, slot) = ((word >> 3 & 31) as u8, (word >> 12) as u32);
+                Some(LeafEntry::InSwap(SwapPlace { area, slot }))
+            }
             _ => None,
         };
         prop_assert_eq!(kind, expected);

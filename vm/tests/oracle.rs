@@ -8,11 +8,14 @@ mod soft;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use soft::swap::{area, remove};
 use soft::{Soft, free_frames, free_frames_again, read, start, switch_to, write};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use sync::machine::hosted::{self, as_cpu};
 use vm::large::{LARGE_COUNTS, LargePages, set_large_pages};
+use vm::swap::SWAP_COUNTS;
 use vm::*;
 
 /// A window that holds the border of a gigabyte and several of leaves, and begins and ends inside one.
@@ -61,6 +64,7 @@ enum Op {
     Exit { space: usize },
     Read { space: usize, page: usize, count: usize },
     Write { space: usize, page: usize, count: usize, value: u64 },
+    Out { space: usize, page: usize, len: usize },
     Truncate { object: usize, pages: u64 },
     WriteFile { object: usize, page: u64, value: u64 },
 }
@@ -247,6 +251,10 @@ impl World {
                     assert_eq!(result, self.model_write(s, p, value), "page {p}");
                 }
             }
+            Op::Out { space, page, len } => {
+                let (s, (page, len)) = (pick(space, count), clip(page, len));
+                self.spaces[s].0.page_out(addr(page)..addr(page + len));
+            }
             Op::Truncate { object, pages } => {
                 let (o, words) = &mut self.objects[pick(object, OBJECTS)];
                 o.set_size(pages * PAGE_SIZE as u64).unwrap();
@@ -338,6 +346,13 @@ fn ops_on_leaves() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Where private pages go to swap.
+fn ops_with_swap(ops: impl Strategy<Value = Op> + 'static) -> impl Strategy<Value = Op> {
+    let len = || prop_oneof![1usize..40, Just(700), Just(PAGES)];
+    let all = (0..SPACES, 0..PAGES, len()).prop_map(|(space, page, len)| Op::Out { space, page, len });
+    prop_oneof![5 => ops.boxed(), 2 => all.boxed()]
+}
+
 /// The tests of this file share memory, and its frames are counted.
 static ONE: Mutex<()> = Mutex::new(());
 
@@ -395,4 +410,34 @@ fn large_pages_agree_with_the_oracle() {
     let (made, split) =
         LARGE_COUNTS.iter().fold((0, 0), |(made, split), c| (made + c.made.get(), split + c.split.get()));
     assert!(made > 300 && split > 50, "{made} large pages were made, {split} split");
+}
+
+/// Where pages go to swap, of which some cannot be written, and to a second area when the first is full.
+#[test]
+fn pages_in_swap_agree_with_the_oracle() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    start(4);
+    let ((first, memory), (second, _)) = (area(600, 2), area(20_000, 1));
+    memory.fails_each_write.store(7, Relaxed);
+    let totals = || {
+        SWAP_COUNTS.iter().fold((0, 0, 0), |(out, came, failed), counts| {
+            (out + counts.out.get(), came + counts.in_.get(), failed + counts.failed.get())
+        })
+    };
+    let before = totals();
+    run(ops_with_swap(ops()), false, false, 150);
+    run(ops_with_swap(ops()), true, false, 100);
+    run(ops_with_swap(ops()), true, true, 20);
+    set_large_pages(LargePages::Always);
+    run(ops_with_swap(ops_on_leaves()), false, false, 60);
+    run(ops_with_swap(ops_on_leaves()), true, false, 60);
+    set_large_pages(LargePages::Asked);
+    let after = totals();
+    let (out, came, failed) = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
+    assert!(
+        out > 20_000 && came > 5_000 && failed > 1_000,
+        "{out} went out, {came} came back, {failed} failed"
+    );
+    remove(first);
+    remove(second);
 }

@@ -12,6 +12,7 @@
 //! | frames of slabs | the slabs that the caches count |
 //! | objects of slabs, blocks of the heap | an address of each that can be followed to |
 //! | nodes of page tables | the same, by entries and by `Space`s |
+//! | counts of swap areas' slots | entries in swap |
 //! | references to a page | entries that own it, slots of objects, lists of pools; and the addresses of its frame: whoever else has a reference has one |
 //!
 //! A word that only looks like an address, or is left over on a stack, hides a leak; nothing makes one up but a CPU that runs meanwhile. So whoever
@@ -27,6 +28,7 @@ use crate::frame::{self, FrameKind};
 use crate::machine::Machine;
 use crate::node::Node;
 use crate::slab::Cache;
+use crate::swap::{MAX_AREAS, SwapArea};
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -117,7 +119,7 @@ impl Findings {
 /// No memory for the marks.
 pub fn audit<M: Machine>(roots: impl Iterator<Item = Range<usize>>) -> Result<Findings, AllocError> {
     let marks = Marks::try_new()?;
-    let mut audit = Audit { queue: try_vec(marks.most())?, marks };
+    let mut audit = Audit { queue: try_vec(marks.most())?, marks, swapped: [0; MAX_AREAS] };
     audit.disown();
     let mut findings = Findings::default();
     audit.count_free(&mut findings);
@@ -131,11 +133,14 @@ pub fn audit<M: Machine>(roots: impl Iterator<Item = Range<usize>>) -> Result<Fi
     }
     audit.find_lost(&mut findings);
     audit.find_miscounted(&mut findings);
+    audit.find_miscounted_slots(&mut findings);
     Ok(findings)
 }
 
 struct Audit {
     marks: Marks,
+    /// Entries that have a count of a slot, of each swap area.
+    swapped: [u64; MAX_AREAS],
     /// Objects that were found and have not been looked at.
     queue: Vec<usize>,
 }
@@ -246,6 +251,12 @@ impl Audit {
     fn follow_node<M: Machine>(&mut self, node: &Node) {
         for index in 0..ENTRIES as u16 {
             let entry = node.peek(index);
+            if let Some(place) = entry.swap_place().filter(|_| node.is_leaf()) {
+                if let Some(count) = self.swapped.get_mut(usize::from(place.area)) {
+                    *count += 1;
+                }
+                continue;
+            }
             if entry.is_absent() || entry.is_busy() {
                 continue;
             }
@@ -297,6 +308,25 @@ impl Audit {
                 add("references to a page, fewer than own it", owned);
             } else if has > owned.saturating_add(pointed) {
                 add("references to a page, more than own it", owned.saturating_add(pointed));
+            }
+        }
+    }
+}
+
+impl Audit {
+    /// Swap areas whose slots are not counted as often as entries have them. (Who reads or writes one just now has a count besides.)
+    fn find_miscounted_slots(&self, findings: &mut Findings) {
+        for area in SwapArea::all() {
+            let should = self.swapped.get(usize::from(area.number())).copied().unwrap_or(0);
+            let has = area.counted();
+            if has != should {
+                findings.add(Finding::new(
+                    "counts of slots",
+                    "swap area",
+                    usize::from(area.number()),
+                    has,
+                    should,
+                ));
             }
         }
     }

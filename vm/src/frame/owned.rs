@@ -114,6 +114,16 @@ impl OwnedFrame {
         frame
     }
 
+    /// Takes the ownership of a page back that was a leaf's own. It is no program's page any more.
+    ///
+    /// # Safety
+    /// As [`Self::from_frame`].
+    pub(crate) unsafe fn from_private(frame: &'static Frame) -> Self {
+        private::left(frame);
+        // SAFETY: as the caller promises.
+        unsafe { Self::from_frame(frame) }
+    }
+
     /// Takes the ownership back.
     ///
     /// # Safety

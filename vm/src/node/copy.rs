@@ -9,6 +9,7 @@ use crate::addr::PhysAddr;
 use crate::frame::Frame;
 use crate::machine::{Entry, Machine};
 use crate::protocol::share::{self, Pair};
+use crate::swap::SlotRef;
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 use sync::CpuId;
@@ -43,9 +44,16 @@ pub fn copy_entries<M: Machine>(
     let mut around = [PhysAddr(0); RUN as usize];
     let (mut run, mut is_tracked) = (0..0, false);
     let present = usize::from(leaf.present());
+    let may_have_swapped = leaf.node().counts().may_have_swapped();
     for (index, old) in leaf.node().entries(leaf.used()).take(present) {
         if old.is_private() {
             let wanted = !doubtful || takes_copies(copy, index);
+            if may_have_swapped && let Some(place) = old.swap_place() {
+                if wanted {
+                    copy.fill_swapped::<M>(index, SlotRef::share(place));
+                }
+                continue;
+            }
             let mut page = OnePage { leaf, copy, index, counting: &mut counting, machine: PhantomData::<M> };
             share::copy_private::<M>(&mut page, old, wanted);
             continue;

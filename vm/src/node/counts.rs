@@ -22,16 +22,19 @@ pub struct Counts {
     groups: AtomicU64,
     /// Interior nodes. Bit `g`: a segment may speak for some of those entries. Who finds none knows without the lock that nothing is mapped there.
     meant: AtomicU64,
-    /// The entries show one block whole (large.rs).
-    is_large: AtomicBool,
+    /// `LARGE`: the entries of the leaf show one block whole (large.rs). `SWAPPED`: some may be in swap.
+    flags: AtomicU8,
     /// Entries that are not absent.
     present: AtomicU16,
-    /// Of these, private memory: entries that own a reference to their frame, or are pooled.
+    /// Of these, private memory: entries that own a reference to their frame, are pooled, or are in swap.
     private: AtomicU16,
     /// Of a leaf: what its segments come to (`Sizes::packed`), as whoever added them up last found; `UNKNOWN` since they were changed. Who looks at a
     /// space that does not change so writes no line of it.
     sizes: AtomicU64,
 }
+
+const LARGE: u8 = 1;
+const SWAPPED: u8 = 2;
 
 /// Pages that some segments speak for. Those in quarantine count for nothing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -107,7 +110,7 @@ impl Counts {
             maps_objects: AtomicBool::new(false),
             groups: AtomicU64::new(0),
             meant: AtomicU64::new(0),
-            is_large: AtomicBool::new(false),
+            flags: AtomicU8::new(0),
             present: AtomicU16::new(0),
             private: AtomicU16::new(0),
             sizes: AtomicU64::new(Sizes::UNKNOWN),
@@ -233,12 +236,23 @@ impl Counts {
     /// Do the entries of a leaf show one block whole?
     #[inline]
     pub fn is_large(&self) -> bool {
-        self.is_large.load(Relaxed)
+        self.flags.load(Relaxed) & LARGE != 0
     }
 
     /// They do from now on, or do no more. The node is locked.
     pub(super) fn note_large(&self, is_large: bool) {
-        self.is_large.store(is_large, Relaxed);
+        change!(self.flags, |flags| if is_large { flags | LARGE } else { flags & !LARGE });
+    }
+
+    /// May an entry be in swap? No: none is, for who has the node locked. It stays said until all entries are absent.
+    #[inline]
+    pub fn may_have_swapped(&self) -> bool {
+        self.flags.load(Relaxed) & SWAPPED != 0
+    }
+
+    /// An entry is in swap now. The node is locked.
+    pub(super) fn note_swapped(&self) {
+        change!(self.flags, |flags| flags | SWAPPED);
     }
 
     /// All entries of a leaf that had none are private memory now; `absent`: all are absent. The node is locked.
@@ -257,6 +271,9 @@ impl Counts {
         change!(self.private, |count| count - u16::from(private));
         if present == 0 {
             self.groups.store(0, Relaxed);
+            if self.may_have_swapped() {
+                change!(self.flags, |flags| flags & !SWAPPED);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::machine::{Entry, Machine};
 use crate::protocol::share::{self, Write};
 use crate::protocol::{evict, leaf};
 use crate::request::Prot;
+use crate::swap::SlotRef;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::sync::atomic::AtomicBool;
@@ -16,7 +17,7 @@ use core::sync::atomic::AtomicBool;
 /// The frame of a page.
 ///
 /// # Safety
-/// The entry, of a leaf, is neither absent nor busy.
+/// The entry, of a leaf, is neither absent nor away.
 #[inline]
 unsafe fn frame_of<M: Machine>(entry: Entry) -> &'static Frame {
     // SAFETY: such an entry has a frame's address, which `Locked` put there.
@@ -79,7 +80,7 @@ impl Taken {
     }
 }
 
-/// A private page that was taken out, with a reference of its own to the frame: no leaf's pool has it, and no object. So any leaf may have it.
+/// A private page that was taken out, with a reference of its own to the frame, or in swap with a count of its slot: no leaf's pool has it, and no object. So any leaf may have it.
 #[must_use = "the frame is never freed"]
 pub struct OwnPage(Taken);
 
@@ -120,7 +121,7 @@ impl<'l> LockedEntry<'l> {
     /// Does it lead to a page?
     #[inline]
     pub fn is_page(&self) -> bool {
-        self.node.is_leaf() && !self.entry.is_absent() && !self.entry.is_busy()
+        self.node.is_leaf() && !self.entry.is_absent() && !self.entry.is_away()
     }
 
     /// A reference to a private page, if the entry has one of its own.
@@ -129,6 +130,11 @@ impl<'l> LockedEntry<'l> {
         // SAFETY: the entry, which no table's is, has a reference and keeps it while the leaf is locked; who takes it out drops it only
         // after a flush.
         self.entry.owns_frame().then(|| unsafe { Pin::new(frame_of::<M>(self.entry)) })
+    }
+
+    /// The page, if it can go to swap: nobody but this entry refers to it.
+    pub fn can_go_out<M: Machine>(&self) -> bool {
+        self.entry.owns_frame() && self.frame::<M>().is_some_and(|frame| frame.refs() == 1)
     }
 
     /// The bytes of the page, which the entry keeps in memory while the leaf is locked. Programs may read and write them meanwhile.
@@ -140,9 +146,14 @@ impl<'l> LockedEntry<'l> {
     /// The frame of the page, if there is one.
     #[inline]
     pub fn frame<M: Machine>(&self) -> Option<&'static Frame> {
-        let is_page = !self.entry.is_absent() && !self.entry.is_busy();
+        let is_page = !self.entry.is_absent() && !self.entry.is_away();
         // SAFETY: so it is a page's, or a table's.
         is_page.then(|| unsafe { frame_of::<M>(self.entry) })
+    }
+
+    /// One more count of the slot, for who reads the page, if it is in swap.
+    pub fn hold_slot(&self) -> Option<SlotRef> {
+        self.entry.swap_place().map(SlotRef::hold)
     }
 
     /// Gives the program other rights to the same page, but not the one to write if it has not got it: that takes a fault ([`Self::write`]).

@@ -42,6 +42,7 @@ use crate::object::ObjectRef;
 use crate::order::Leaf;
 use crate::protocol::{busy, leaf};
 use crate::request::Prot;
+use crate::swap::SlotRef;
 use crate::tlb::SpaceTlb;
 use core::ops::{Deref, DerefMut, Range};
 use core::sync::atomic::Ordering;
@@ -253,7 +254,12 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn fill_own<M: Machine>(&mut self, index: u16, page: OwnPage, prot: Prot) {
         debug_assert!(self.node.is_leaf());
-        self.fill::<M>(index, page.into_taken().with_prot::<M>(prot.without_write()));
+        let page = page.into_taken();
+        if page.is_away() {
+            self.node.counts.note_swapped();
+            return self.fill::<M>(index, *page);
+        }
+        self.fill::<M>(index, page.with_prot::<M>(prot.without_write()));
     }
 
     /// Takes out whatever the entry is.
@@ -301,6 +307,27 @@ impl<'g> Locked<'g> {
         page.assert_from(self.node, index);
         let busy = self.exchange::<M>(index, busy::back::<M>(*page, prot));
         debug_assert!(busy.is_busy());
+    }
+
+    /// Puts a page in swap in place of the busy entry that it was taken out for. The entry has the count of the slot.
+    pub fn put_in_swap<M: Machine>(&mut self, index: u16, slot: SlotRef) {
+        let busy = self.exchange::<M>(index, slot.into_entry());
+        debug_assert!(busy.is_busy());
+        self.node.counts.note_swapped();
+    }
+
+    /// Sets an absent entry of this new copy of a leaf to a page in swap that the other leaf has too.
+    pub(super) fn fill_swapped<M: Machine>(&mut self, index: u16, slot: SlotRef) {
+        self.fill::<M>(index, slot.into_entry());
+        self.node.counts.note_swapped();
+    }
+
+    /// Puts a page that the leaf will own in place of one in swap, which is in `frame`, in a mapping that allows `prot`. What comes out is the entry's count of the slot. No CPU can have a
+    /// translation.
+    pub fn bring_back<M: Machine>(&mut self, index: u16, frame: OwnedFrame, prot: Prot) -> Option<SlotRef> {
+        let swapped = self.replace::<M>(index, frame, prot);
+        debug_assert!(swapped.swap_place().is_some());
+        swapped.swap_place().map(SlotRef::of_entry)
     }
 
     /// Takes out the entry of this node of level 1 that leads to a leaf, if it leads to one. By one swap: a shared leaf may be exchanged for a

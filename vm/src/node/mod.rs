@@ -179,6 +179,16 @@ impl Node {
         self.peek(index).table::<M>().map(|table| unsafe { node_of(table, rcu) })
     }
 
+    /// How many entries of this leaf are in swap; unlocked, as `counts`. Who has none pays nothing.
+    #[inline]
+    pub fn swapped_pages(&self) -> usize {
+        #[cold]
+        fn count(node: &Node) -> usize {
+            node.entries(node.counts.used()).filter(|(_, entry)| entry.swap_place().is_some()).count()
+        }
+        if self.counts.may_have_swapped() { count(self) } else { 0 }
+    }
+
     /// How many entries are in use; unlocked, so what comes or goes meanwhile is counted or not.
     #[inline]
     pub fn counts(&self) -> &Counts {

@@ -5,10 +5,11 @@
 
 use super::flush::{FlushProof, Flushed};
 use super::{DetachedLeaf, Locked, Node, OwnedInterior, RegisteredLeaf, Taken};
-use crate::frame::{self, Frame};
+use crate::frame::{self, Frame, OwnedFrame};
 use crate::machine::{Entry, Machine};
 use crate::order::Order;
 use crate::protocol::leaf as protocol;
+use crate::swap::SlotRef;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 
@@ -31,6 +32,30 @@ impl Retired {
         if entry.owns_frame() {
             // SAFETY: as the caller promises.
             unsafe { frame::release(Frame::of(entry.address::<M>())) };
+        } else {
+            Self::drop_slot(entry);
+        }
+    }
+
+    /// Gives back the count of a slot, if the entry, which was a leaf's, had one.
+    #[inline]
+    fn drop_slot(entry: Entry) {
+        drop(entry.swap_place().map(SlotRef::of_entry));
+    }
+
+    /// The frame of a private page that was taken out, if nobody else refers to it: it is nobody's page any more. Else the reference is dropped.
+    pub fn into_frame<M: Machine>(page: Taken, proof: impl FlushProof) -> Option<OwnedFrame> {
+        proof.check(page.origin, page.taken);
+        // SAFETY: such an entry has a frame's address.
+        let frame = page.owns_frame().then(|| unsafe { Frame::of(page.address::<M>()) });
+        match frame.filter(|frame| frame.refs() == 1) {
+            // SAFETY: the reference came with the entry, and is the only one; every CPU has flushed since it was taken out.
+            Some(frame) => Some(unsafe { OwnedFrame::from_private(frame) }),
+            None => {
+                // SAFETY: as in `entry`.
+                unsafe { Self::drop_reference::<M>(*page) };
+                None
+            }
         }
     }
 
@@ -45,7 +70,7 @@ impl Retired {
         let node = leaf.node();
         let mut mapped = 0;
         let last = |locked: &mut Locked<'_>| {
-            mapped = usize::from(locked.present());
+            mapped = usize::from(locked.present()).saturating_sub(locked.node().swapped_pages());
             let place = locked.sharers.as_slice().iter().position(|s| s.is(proof.space()));
             debug_assert!(place.is_some(), "a space leaves a leaf that it does not use");
             if let Some(place) = place {
@@ -67,9 +92,14 @@ impl Retired {
             // SAFETY: as below, of all entries.
             unsafe { frame::release_block(block.end()) };
         } else if private {
-            for (_, entry) in node.entries(used).take(present) {
-                // SAFETY: nobody takes an entry out of a leaf that no space uses, and each that used it has flushed.
-                unsafe { Self::drop_reference::<M>(entry) };
+            for (_, entry) in node.entries(used.clone()).take(present) {
+                if entry.owns_frame() {
+                    // SAFETY: nobody takes an entry out of a leaf that no space uses, and each that used it has flushed.
+                    unsafe { frame::release(Frame::of(entry.address::<M>())) };
+                }
+            }
+            if node.counts().may_have_swapped() {
+                node.entries(used).take(present).for_each(|(_, entry)| Self::drop_slot(entry));
             }
         }
         for r in registrations.as_slice() {

@@ -21,6 +21,7 @@ mod policy;
 pub mod rmap;
 mod shed;
 pub mod slots;
+pub(crate) mod swap;
 mod truncate;
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};

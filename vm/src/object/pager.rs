@@ -21,6 +21,7 @@ use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{self, FrameKind, OwnedFrame, Pin};
 use crate::policy;
+use crate::protocol::swap::may_enter;
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::sync::atomic::{
@@ -304,7 +305,7 @@ impl Object {
         paging.next.store(page + frames.len() as u64, Relaxed);
         paging.is_fresh.store(true, Relaxed);
         let _change = self.change.lock();
-        if paging.contents.load(Relaxed) == begun {
+        if may_enter(begun, paging.contents.load(Relaxed)) {
             // The first is wanted; what cannot be had of the others is not.
             for (at, frame) in (page..self.pages()).zip(frames) {
                 match self.put(at, frame) {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 use crate::addr::{ENTRIES, LEAF_SPAN, VirtAddr};
+use crate::error::FaultError;
 use crate::frame::{BlockFrames, Frame, OwnedFrame, pin};
 use crate::large::LARGE_COUNTS;
 use crate::machine::{FlushCause, FlushRange, Machine};
@@ -19,7 +20,7 @@ use crate::node::{Locked, Retired, Taken, WalkPath};
 use crate::order::{self, Order};
 use crate::policy::{Place, Policy};
 use crate::protocol::busy;
-use crate::request::Prot;
+use crate::request::{Access, Prot};
 use crate::space::Space;
 use crate::token;
 use arrayvec::ArrayVec;
@@ -62,6 +63,8 @@ struct Moving {
 enum Step {
     GoOn,
     Again,
+    /// The page at this address is in swap.
+    InSwap(usize),
     End(Collapsed),
 }
 
@@ -100,6 +103,13 @@ impl<M: Machine> Space<M> {
                 }
                 Step::Again if tries < TRIES => tries = tries.saturating_add(1),
                 Step::Again => return Collapsed::Busy,
+                Step::InSwap(addr) => {
+                    match self.fault(VirtAddr(addr), Access { foreign: true, ..Access::READ }) {
+                        Ok(()) => {}
+                        Err(FaultError::NoMemory | FaultError::NoneBound) => return Collapsed::NoMemory,
+                        Err(_) => return Collapsed::Busy,
+                    }
+                }
                 Step::End(result) => return result,
             }
             if give_way() {
@@ -190,6 +200,9 @@ impl<M: Machine> Space<M> {
                     drop(locked);
                     sync::machine::relax();
                     return Step::Again;
+                }
+                if let Some(index) = run.clone().find(|index| locked.entry(*index).swap_place().is_some()) {
+                    return Step::InSwap(leaf.address(index));
                 }
                 for index in run.clone() {
                     // One that has moved at a try before.

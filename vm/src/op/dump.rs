@@ -5,6 +5,7 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::entry::Entry;
+use crate::frame::{self, SharedBytes};
 use crate::machine::Machine;
 use crate::node::WalkPath;
 use crate::order;
@@ -18,7 +19,7 @@ impl<M: Machine> Space<M> {
         self.next_entry(start, end, Entry::is_private)
     }
 
-    /// The first page of `start..end`, whole pages, that is in memory: mapped, or one that its object has. May sleep.
+    /// The first page of `start..end`, whole pages, that is in memory or in swap: mapped, or one that its object has. May sleep.
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "pages of a mapping, and of the part of an object that it maps"
@@ -47,22 +48,38 @@ impl<M: Machine> Space<M> {
         None
     }
 
-    /// Copies the page at `addr`, whatever the program may do with it. False: it is not mapped just now.
+    /// Copies the page at `addr`, whatever the program may do with it; from swap, if it is there, where it stays. False: it is not mapped just now, or cannot be read. May sleep.
     pub fn copy_mapped_page(&self, addr: usize, to: &mut [u8]) -> bool {
         let mut order = order::begin();
-        let rcu = rcu::read();
-        let path = WalkPath::walk::<M>(self.root(), addr, &rcu);
-        if !path.node().is_leaf() {
-            return false;
+        let slot = {
+            let rcu = rcu::read();
+            let path = WalkPath::walk::<M>(self.root(), addr, &rcu);
+            if !path.node().is_leaf() {
+                return false;
+            }
+            let Some(locked) = path.enter::<M>(&mut order) else { return false };
+            let entry = locked.look(path.node().index(addr));
+            if let Some(page) = entry.bytes::<M>() {
+                page.to_read().copy_to(to);
+                return true;
+            }
+            entry.hold_slot()
+        };
+        let (Some(slot), Some(mut page)) = (slot, frame::alloc_dirty()) else { return false };
+        let is_read = slot.read_into(&mut page).is_ok();
+        if is_read {
+            SharedBytes::from(&page.bytes()[..]).copy_to(to);
         }
-        let Some(locked) = path.enter::<M>(&mut order) else { return false };
-        let Some(page) = locked.look(path.node().index(addr)).bytes::<M>() else { return false };
-        page.to_read().copy_to(to);
-        true
+        is_read
     }
 
     /// The first page of `start..end` whose entry in a leaf is as `wanted`.
-    fn next_entry(&self, start: usize, end: usize, wanted: impl Fn(Entry) -> bool) -> Option<usize> {
+    pub(crate) fn next_entry(
+        &self,
+        start: usize,
+        end: usize,
+        wanted: impl Fn(Entry) -> bool,
+    ) -> Option<usize> {
         let mut at = start;
         while at < end {
             {

@@ -23,6 +23,7 @@ use crate::policy::{Place, Policy};
 use crate::protocol::share::Write;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
+use crate::swap::SlotRef;
 use crate::token;
 use cow::CopyOf;
 use sync::rcu::{self, RcuRead};
@@ -65,6 +66,8 @@ pub(crate) enum Step {
     Fill(ObjectRef, u64),
     /// This page of the object is to be marked dirty first.
     Dirty(ObjectRef, u64),
+    /// The page is in swap.
+    InSwap(SlotRef),
     /// The leaf has no private pages, and may get a large one.
     Large,
     /// Wait until the fork of this space is over.
@@ -171,6 +174,7 @@ impl<M: Machine> Space<M> {
                         return Ok(());
                     }
                 }
+                Step::InSwap(slot) => self.page_in(addr, slot, spare, &mut order)?,
                 Step::Forking => self.wait_for_fork(),
                 Step::Unmapped => self.grow_stack(addr, !access.foreign)?,
             }
@@ -212,10 +216,8 @@ impl<M: Machine> Space<M> {
             return Err(FaultError::Denied);
         }
         let entry = locked.entry(index);
-        if entry.is_busy() {
-            drop(locked);
-            sync::machine::relax();
-            return Ok(Step::Again);
+        if entry.is_away() {
+            return Ok(find_away(locked, index));
         }
         if !access.write {
             if !entry.is_absent() {
@@ -288,6 +290,18 @@ impl<M: Machine> Space<M> {
         drop(locked);
         self.copy_page(&path, page, spare, order, rcu)
     }
+}
+
+/// The page of entry `index` is busy, or in swap.
+#[cold]
+#[inline(never)]
+fn find_away(leaf: Locked<'_>, index: u16) -> Step {
+    let slot = leaf.look(index).hold_slot();
+    drop(leaf);
+    if slot.is_none() {
+        sync::machine::relax();
+    }
+    slot.map_or(Step::Again, Step::InSwap)
 }
 
 /// Puts the prepared frame of zeros in, for private memory with that policy.

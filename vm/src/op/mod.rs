@@ -13,6 +13,8 @@ mod fresh;
 pub mod lock;
 pub(crate) mod map;
 pub mod migrate;
+mod page_in;
+mod page_out;
 pub mod pages;
 pub mod policy;
 mod protect;

@@ -48,7 +48,7 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         for index in leaf.used_in(&range) {
             let old = leaf.look(index);
-            if old.is_absent() || old.is_busy() {
+            if old.is_absent() || old.is_away() {
                 continue;
             }
             let prot = match leaf.segments.find(index) {
@@ -75,7 +75,7 @@ impl<M: Machine> RangeOp<M> for FlushOp {
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         for index in leaf.used_in(&range) {
             let entry = leaf.look(index);
-            if !(entry.is_absent() || entry.is_busy()) {
+            if !(entry.is_absent() || entry.is_away()) {
                 gather.touched(leaf, index..index + 1);
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::{FaultError, VmError};
-use crate::machine::Machine;
+use crate::machine::{Entry, Machine};
 use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::node::{Node, Sizes, WalkPath};
 use crate::object::Object;
@@ -14,6 +14,7 @@ use crate::policy::Policy;
 use crate::request::{Access, Prot};
 use crate::space::Space;
 use crate::space::pieces::{Found, between_pieces};
+use crate::swap;
 use core::ops::{ControlFlow, Range};
 use sync::machine::{give_way, should_give_way};
 use sync::rcu::{self, RcuRead};
@@ -66,6 +67,8 @@ pub struct Usage {
     pub locked: usize,
     /// Page-table pages.
     pub tables: usize,
+    /// Private pages in swap.
+    pub swapped: usize,
 }
 
 /// What a futex word is known by.
@@ -151,7 +154,7 @@ impl<M: Machine> Space<M> {
         let mut pages = 0;
         self.for_each_node(|node| {
             if node.is_leaf() {
-                pages += usize::from(node.counts().present());
+                pages += usize::from(node.counts().present()).saturating_sub(node.swapped_pages());
             }
         });
         pages
@@ -178,9 +181,11 @@ impl<M: Machine> Space<M> {
             usage.tables += 1;
             if node.is_leaf() {
                 let (present, private) = (node.counts().present(), node.counts().private());
-                usage.resident_pages += usize::from(present);
-                usage.anon += usize::from(private);
-                // Unlocked, the two need not be of one moment.
+                let swapped = node.swapped_pages();
+                usage.swapped += swapped;
+                // Unlocked, they need not be of one moment.
+                usage.resident_pages += usize::from(present).saturating_sub(swapped);
+                usage.anon += usize::from(private).saturating_sub(swapped);
                 usage.file += usize::from(present.saturating_sub(private));
             }
         });
@@ -229,8 +234,12 @@ impl<M: Machine> Space<M> {
         let is_leaf = node.is_leaf();
         let object = attrs.object.as_deref();
         for (page, offset) in part.clone().step_by(PAGE_SIZE).zip(attrs.offset + pages..) {
-            let mapped = is_leaf && !node.peek(node.index(page)).is_absent();
-            f(mapped || object.is_some_and(|object| object.frame(offset).is_some()));
+            let entry = if is_leaf { node.peek(node.index(page)) } else { Entry::ABSENT };
+            if let Some(place) = entry.swap_place() {
+                f(swap::is_cached(place));
+                continue;
+            }
+            f(!entry.is_absent() || object.is_some_and(|object| object.frame(offset).is_some()));
         }
         part.end
     }

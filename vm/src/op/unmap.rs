@@ -74,7 +74,7 @@ impl<M: Machine> RangeOp<M> for VacateOp {
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         for index in leaf.used_in(&range) {
             let entry = leaf.entry(index);
-            if !(entry.is_absent() || entry.is_busy() || entry.is_private()) {
+            if !(entry.is_absent() || entry.is_away() || entry.is_private()) {
                 let _borrowed = leaf.take_page::<M>(index);
                 gather.touched(leaf, index..index + 1);
             }
@@ -209,14 +209,16 @@ impl<M: Machine> Space<M> {
         let order = &mut order::begin();
         let none = SegFlags::empty();
         match advice {
-            Advice::DontNeed | Advice::Free | Advice::Cold => {
+            Advice::DontNeed | Advice::Free | Advice::Cold | Advice::PageOut => {
                 let _token = token::hold();
                 let mut until = self.unlocked_until(start.0, end);
                 if advice == Advice::Free {
                     let of_object = |m: &MappingAttrs| m.object.is_some();
                     until = self.find_piece(start.0, until, &of_object, order).unwrap_or(until);
                 }
-                if until > start.0 && advice != Advice::Cold {
+                if advice == Advice::PageOut {
+                    self.page_out(start.0..until);
+                } else if until > start.0 && advice != Advice::Cold {
                     self.apply(start.0, until, &mut DropPagesOp, order)?;
                 }
                 if until < end {
@@ -227,6 +229,7 @@ impl<M: Machine> Space<M> {
                 let _token = token::hold();
                 self.apply(start.0, end, &mut DropPagesOp, order)?;
             }
+            Advice::WillNeed => self.read_ahead(start.0..end),
             Advice::PopulateRead => self.populate_allowed(start.0..end, Access::READ, Prot::READ)?,
             Advice::PopulateWrite => self.populate_allowed(start.0..end, Access::WRITE, Prot::WRITE)?,
             Advice::Large => {

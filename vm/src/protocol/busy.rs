@@ -29,6 +29,8 @@
 //! Who meets a busy entry: a fault waits, and so does mremap, which moves the page; unmapping, the end of a leaf and a visit for private copies clear it,
 //! and it owns nothing; mprotect leaves it, for the page comes with the rights of its mapping; the visit for an object's pages leaves it; a leaf with one is
 //! not copied.
+//!
+//! A page that goes to swap goes out the same way, but that the page itself goes into the area's cache when all CPUs have flushed (`busy.quiet`), and the entry says where (swap.rs).
 
 use crate::atomic::step;
 use crate::machine::{Entry, Machine};
@@ -37,7 +39,7 @@ use crate::request::Prot;
 /// Does the entry, locked again, still say what `old` said, but for what the hardware notes in it?
 #[inline]
 pub fn is_unchanged<M: Machine>(now: Entry, old: Entry) -> bool {
-    let page = |e: Entry| !e.is_absent() && !e.is_busy();
+    let page = |e: Entry| !e.is_absent() && !e.is_away();
     let same = || {
         page(now)
             && page(old)

@@ -312,7 +312,7 @@ pub fn may_leave(named: bool) -> bool {
 #[inline]
 pub fn shows<M: Machine>(entry: Entry, frame: PhysAddr) -> bool {
     !entry.is_absent()
-        && (!step("evict.match") || !entry.is_busy() && !entry.is_private() && entry.address::<M>() == frame)
+        && (!step("evict.match") || !entry.is_away() && !entry.is_private() && entry.address::<M>() == frame)
 }
 
 /// May a copy of the page in `source` be put into a leaf that is locked? `now`: what the page's slot has.

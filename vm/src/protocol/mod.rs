@@ -16,6 +16,7 @@ pub mod moving;
 pub mod pool;
 pub mod refs;
 pub mod share;
+pub mod swap;
 pub mod view;
 
 use crate::atomic::step;

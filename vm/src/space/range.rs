@@ -455,7 +455,7 @@ fn prepare_large<M: Machine, O: RangeOp<M>>(
     }
 }
 
-/// Clears entries, those that own their frame into `gather`, until that is full; says how far it came. Pages of objects are not the
+/// Clears entries, those that own their frame or a count of a slot into `gather`, until that is full; says how far it came. Pages of objects are not the
 /// leaf's: only their translations have to go.
 #[expect(clippy::arithmetic_side_effects, reason = "places in a leaf")]
 fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) -> u16 {
@@ -471,7 +471,7 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gath
         }
         let old = leaf.take_page::<M>(index);
         cleared = cleared.start.min(index)..index + 1;
-        if old.owns_frame() {
+        if old.owns() {
             gather.add_page(old);
         }
         if leaf.present() == 0 {

@@ -19,6 +19,7 @@
 //! | pool.rs | PooledByFamily, FreeAfterFlush | pool.fits, pool.keep, pool.mark, pool.grace, leaf.grace, share.pooled |
 //! | evict.rs | ReadSlotUnderLeaf, RegisterBeforeMap, MatchBeforeClear, DirtyBeforeWritable | slot.fill, slot.look, slot.put, evict.begin, evict.tag, evict.register, evict.visit, evict.first, evict.named, evict.match, evict.again, evict.grace, evict.clean, evict.protect, evict.clear, evict.dirty, evict.let_go, evict.marks, exchange.grace, slot.exchange |
 //! | busy.rs | BusyWhileFlushed | busy.unchanged, busy.others, busy.mark, busy.own, busy.quiet, busy.rights, busy.wait, mask.flush |
+//! | swap.rs | (what a page in swap is) | swap.hold, swap.same, swap.count, swap.forget, swap.over, swap.late, swap.taken, swap.close, busy.mark |
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test may die when memory is out.
 
@@ -53,6 +54,7 @@ mod moving;
 mod pool;
 mod refs;
 mod share;
+mod swap;
 mod view;
 mod world;
 
@@ -65,7 +67,7 @@ macro_rules! sources {
 
 #[test]
 fn each_name_is_broken_in_a_model_and_listed() {
-    let sources = sources!["busy.rs" "evict.rs" "pool.rs" "leaf.rs" "mask.rs" "moving.rs" "refs.rs" "share.rs" "view.rs"];
+    let sources = sources!["busy.rs" "evict.rs" "pool.rs" "leaf.rs" "mask.rs" "moving.rs" "refs.rs" "share.rs" "swap.rs" "view.rs"];
     let list = include_str!("main.rs");
     for (file, protocol, _) in &sources {
         let calls = ["site(\"", "step(\"", "fence_at(\"", "fence_after_rmw(\"", "after_readers(\""];

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod requests;
+pub mod swap;
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

@@ -51,7 +51,7 @@ impl Leaves {
                                 continue;
                             }
                             let entry = locked.entry(index as u16);
-                            if !entry.is_absent() && !entry.is_busy() && !entry.is_private() {
+                            if !entry.is_absent() && !entry.is_away() && !entry.is_private() {
                                 *count = count.saturating_add(sharers);
                             }
                         }

@@ -90,6 +90,10 @@ pub(crate) const fn assert_fits<M: Machine>() {
         "the kind of an entry is in the hardware's bits"
     );
     assert!(
+        M::ACCESSED & (M::PRESENT | M::ADDRESS | M::IGNORED) == 0,
+        "the hardware notes use where something else is"
+    );
+    assert!(
         ((MAX_CPUS as u64 - 1) << PAGE_SHIFT) & !M::ADDRESS == 0,
         "a CPU's number does not fit where an address does"
     );

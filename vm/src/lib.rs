@@ -51,6 +51,7 @@ pub use op::collapse::Collapsed;
 pub use op::fault::{FAULTS, FaultCounts};
 pub use op::lock::Lock;
 pub use op::migrate::{Migrated, Migration, Target};
+pub use op::page_out::Aged;
 pub use op::pages::{MappedPage, PageKind};
 pub use op::policy::Coverage;
 pub use op::remap::MremapFlags;

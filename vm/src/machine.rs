@@ -170,6 +170,8 @@ pub trait Machine: Sized + Send + Sync + 'static {
     const PRESENT: u64;
     /// The bit of a present entry above the leaves that says: it leads to a large page, and to no table.
     const LARGE: u64;
+    /// The bit of a present entry by which the hardware notes that it was used. Others may set it beforehand.
+    const ACCESSED: u64;
     /// Where in an entry the address of a table or frame is.
     const ADDRESS: u64;
     /// Bits of a present entry that the hardware neither looks at nor writes. What software does with them says `vm::entry`, which asserts

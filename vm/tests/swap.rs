@@ -532,6 +532,51 @@ fn memory_that_was_never_written_is_not_in_swap() {
     remove(swap);
 }
 
+#[test]
+fn pages_that_nobody_uses_go_out_and_others_stay() {
+    let _g = alone();
+    let s = filled(600);
+    assert_eq!(
+        s.age(0, usize::MAX, policy::Nodes::MAX),
+        Aged { next: Some(0), ..Aged::default() },
+        "there is no area"
+    );
+    let (swap, _) = area(1000, 0);
+    let all = |looked, gone| Aged { next: None, looked, gone };
+    assert_eq!(s.age(0, usize::MAX, 0b10), all(0, 0), "none is on that node");
+    assert_eq!(s.age(0, usize::MAX, 0b1), all(600, 0), "all were used");
+    let use_some = |cpu| {
+        as_cpu(cpu, || {
+            switch_to(&s);
+            holds(&s, 100..150);
+            write(&s, page(550), 551).unwrap();
+        });
+    };
+    use_some(10);
+    assert_eq!(s.age(0, usize::MAX, policy::Nodes::MAX), all(600, 549));
+    assert_eq!(s.usage().anon, 51);
+    // In parts.
+    use_some(11);
+    let (mut from, mut looked, mut parts) = (0, 0, 0);
+    loop {
+        let part = s.age(from, 10, policy::Nodes::MAX);
+        assert_eq!(part.gone, 0);
+        looked += part.looked;
+        parts += 1;
+        match part.next {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    assert_eq!(looked, 51);
+    assert!(parts >= 2);
+    assert_eq!(s.age(0, usize::MAX, policy::Nodes::MAX), all(51, 51));
+    holds(&s, 0..600);
+    drop(s);
+    [10, 11].into_iter().for_each(|cpu| as_cpu(cpu, sync::rcu::drain));
+    remove(swap);
+}
+
 /// Threads count in pages while others take the pages out, fork, and move and unmap what is beside them. No count is lost, and each child finds a moment of it.
 #[test]
 fn threads_lose_nothing_while_pages_go_out() {

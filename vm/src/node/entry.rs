@@ -137,6 +137,17 @@ impl<'l> LockedEntry<'l> {
         self.entry.owns_frame() && self.frame::<M>().is_some_and(|frame| frame.refs() == 1)
     }
 
+    /// Has a program used the page? A CPU that has the translation notes nothing.
+    #[inline]
+    pub fn was_used<M: Machine>(&self) -> bool {
+        self.is_page() && self.entry.0 & M::ACCESSED != 0
+    }
+
+    /// The same, since this was asked last.
+    pub fn take_use<M: Machine>(&self) -> bool {
+        self.was_used::<M>() && leaf::take_bits(self.node.cell(self.index), M::ACCESSED)
+    }
+
     /// The bytes of the page, which the entry keeps in memory while the leaf is locked. Programs may read and write them meanwhile.
     pub fn bytes<M: Machine>(&self) -> Option<SharedBytesMut<'l>> {
         // SAFETY: see above. To a page that programs map, nobody makes a reference.

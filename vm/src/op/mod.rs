@@ -14,7 +14,7 @@ pub mod lock;
 pub(crate) mod map;
 pub mod migrate;
 mod page_in;
-mod page_out;
+pub mod page_out;
 pub mod pages;
 pub mod policy;
 mod protect;

@@ -48,6 +48,12 @@ pub fn exchange(cell: &AtomicU64, entry: Entry) -> Entry {
     Entry(cell.swap(entry.0, site("leaf.take", Ordering::AcqRel)))
 }
 
+/// Takes bits out that the hardware sets at any moment, under the lock of the node: says whether there were any.
+#[inline]
+pub fn take_bits(cell: &AtomicU64, bits: u64) -> bool {
+    cell.fetch_and(!bits, Ordering::Relaxed) & bits != 0
+}
+
 /// Does the entry lead to `table`?
 #[inline]
 pub fn leads_to<M: Machine>(entry: Entry, table: PhysAddr) -> bool {

@@ -20,6 +20,7 @@ impl Machine for Format {
     const USER_END: usize = 1 << 47;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;
+    const ACCESSED: u64 = 1 << 5;
     const ADDRESS: u64 = ADDRESS;
     const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 1;

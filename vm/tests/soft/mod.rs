@@ -87,6 +87,7 @@ impl Machine for Soft {
     const USER_END: usize = 0x7fff_ffff_f000;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;
+    const ACCESSED: u64 = ACCESSED;
     const ADDRESS: u64 = ADDRESS;
     const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 3;

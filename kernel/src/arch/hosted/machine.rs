@@ -18,6 +18,7 @@ impl vm::Machine for Machine {
     const USER_END: usize = USER_END;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;
+    const ACCESSED: u64 = ACCESSED;
     const ADDRESS: u64 = ADDRESS;
     const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 6;

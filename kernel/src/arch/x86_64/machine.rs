@@ -7,7 +7,7 @@ use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, PhysAddr, Prot};
 use super::cpu::{features, reg};
 use super::memory::tables::{kernel_half, kernel_root};
 use super::{ipi, irq, kvm};
-use crate::arch::entry::{self, ADDRESS, IGNORED, LARGE, PRESENT, USER_END};
+use crate::arch::entry::{self, ACCESSED, ADDRESS, IGNORED, LARGE, PRESENT, USER_END};
 
 /// The machine that the kernel's address spaces live on.
 pub struct Machine;
@@ -27,6 +27,7 @@ impl vm::Machine for Machine {
     const USER_END: usize = USER_END;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;
+    const ACCESSED: u64 = ACCESSED;
     const ADDRESS: u64 = ADDRESS;
     const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 6;

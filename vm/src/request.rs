@@ -116,7 +116,7 @@ pub enum Advice {
     DontNeed,
     /// Like `DontNeed`, at leisure, of private anonymous memory; Darter drops at once.
     Free,
-    /// Not needed soon. Nothing is written out, so that nothing becomes of it; but what is locked cannot be so.
+    /// Not needed soon. Nothing becomes of it; but what is locked cannot be so.
     Cold,
     /// Not needed soon: private pages go to swap, if there is any.
     PageOut,

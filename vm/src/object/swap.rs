@@ -7,23 +7,33 @@
 //!
 //! A low room: it says when nobody maps a page any more.
 
+use super::slots::run_len;
 use super::{Object, count};
 use crate::error::VmError;
 use crate::frame::{EvictedFrames, FrameKind, OwnedFrame, Pin};
 use crate::protocol::swap as protocol;
 use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering::Relaxed;
+use sync::machine::give_way;
 
 /// Pages that go out together: their slots are taken, written and given up.
 pub const AT_ONCE: usize = 16;
 
 impl Object {
-    /// Makes a place for `page`.
-    pub(crate) fn make_place(&self, page: u64) -> Result<(), VmError> {
-        self.slots.make(page, &|| Ok(())).map(drop)
+    /// Makes places for the first `pages` pages. May sleep.
+    pub(crate) fn make_places(&self, pages: u64) -> Result<(), VmError> {
+        let mut page = 0;
+        while page < pages {
+            self.slots.make(page, &|| Ok(())).map(drop)?;
+            page = page.saturating_add(run_len(page) as u64);
+            if give_way() {
+                return Err(VmError::Interrupted);
+            }
+        }
+        Ok(())
     }
 
-    /// Puts the page of a slot in that the caller has just taken, and whose place is made: dirty, and instead of what was read too late.
+    /// Puts the page of a slot in that the caller has just taken: dirty, and instead of what was read too late.
     pub(crate) fn put_over(&self, page: u64, frame: OwnedFrame) {
         let Some(slot) = self.slots.get(page) else {
             debug_assert!(false, "no place was made for a page that goes to swap");

@@ -1,5 +1,5 @@
-//! mlock and its kin. Nothing is ever written out of memory, so to lock pages is to fault them in, and to remember it: for what is counted, and
-//! for the calls that refuse what is locked.
+//! mlock and its kin. To lock pages is to fault them in, and to remember it: for what is counted, for the calls that refuse what is locked, and
+//! for who takes pages out to swap, which leaves them (op/page_out.rs).
 //!
 //! Locked is a property of a segment. A child of fork does not inherit it, so fork copies such leaves (op/fork/inherit.rs).
 #![forbid(unsafe_code)]

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::fault::Spare;
-use crate::addr::PAGE_SIZE;
+use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SIZE};
 use crate::error::FaultError;
 use crate::machine::{Entry, Machine};
 use crate::node::WalkPath;
@@ -15,7 +15,7 @@ use crate::order::{self, Order};
 use crate::policy::Place;
 use crate::protocol::swap as protocol;
 use crate::space::Space;
-use crate::swap::{SWAP_COUNTS, SlotRef};
+use crate::swap::{self, SWAP_COUNTS, SlotRef};
 use core::ops::Range;
 use sync::machine::give_way;
 use sync::rcu;
@@ -62,8 +62,35 @@ impl<M: Machine> Space<M> {
         let count = locked.bring_back::<M>(index, new.frame, prot);
         drop(locked);
         drop((count, slot));
-        SWAP_COUNTS.this().in_.add(1);
+        SWAP_COUNTS.this().came_in.add(1);
         Ok(())
+    }
+
+    /// Calls `f` for each page of `range`, whole pages, that is in swap with how many spaces have it there. A leaf is locked meanwhile: `f` does not wait. Gives way between leaves; a fatal signal ends
+    /// it. May sleep.
+    pub fn for_each_swapped(&self, range: Range<usize>, f: &mut dyn FnMut(u32)) {
+        let (mut at, end) = (range.start, range.end.min(M::USER_END));
+        while at < end && swap::was_on() {
+            {
+                let rcu = rcu::read();
+                let node = WalkPath::walk::<M>(self.root(), at, &rcu).node();
+                if node.is_leaf() && node.counts().may_have_swapped() {
+                    let order = &mut order::begin();
+                    let locked = node.lock(order);
+                    let last = if end >= node.end() { ENTRIES as u16 } else { node.index(end) };
+                    for index in locked.used_in(&(node.index(at)..last)) {
+                        if let Some(place) = locked.entry(index).swap_place() {
+                            f(swap::count_of(place).max(locked.sharer_count()));
+                        }
+                    }
+                }
+                let span = if node.is_leaf() { LEAF_SPAN } else { node.span() };
+                at = at.saturating_add(1).checked_next_multiple_of(span).unwrap_or(usize::MAX);
+            }
+            if give_way() {
+                break;
+            }
+        }
     }
 
     /// A count of the slot of the page at `addr`, if it is in swap, and in `area` if one is named.

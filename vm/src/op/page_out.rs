@@ -265,7 +265,7 @@ impl<M: Machine> Space<M> {
             unwanted.push(slot);
         }
         drop(locked);
-        SWAP_COUNTS.this().out.add(gone as u64);
+        SWAP_COUNTS.this().went_out.add(gone as u64);
         gone
     }
 }

@@ -52,8 +52,8 @@ pub trait SwapDevice: Send + Sync {
 /// Events of one CPU.
 pub struct SwapCounts {
     /// Pages that went out, and that came in.
-    pub out: Count,
-    pub in_: Count,
+    pub went_out: Count,
+    pub came_in: Count,
     /// Slots that were read, reading ahead included, and written.
     pub read: Count,
     pub written: Count,
@@ -64,7 +64,7 @@ pub struct SwapCounts {
 per_cpu! {
     /// What went to swap and came from it, for /proc.
     pub static SWAP_COUNTS: SwapCounts = SwapCounts {
-        out: Count::new(), in_: Count::new(), read: Count::new(), written: Count::new(), failed: Count::new(),
+        went_out: Count::new(), came_in: Count::new(), read: Count::new(), written: Count::new(), failed: Count::new(),
     };
 }
 
@@ -111,13 +111,17 @@ sync::rcu_object!(SwapArea);
 
 static AREAS: [RcuArc<SwapArea>; MAX_AREAS] = [const { RcuArc::empty() }; MAX_AREAS];
 
+/// There was an area once.
+static WAS_ON: AtomicBool = AtomicBool::new(false);
+
 /// The area with that number.
 fn area(number: u8, rcu: &RcuRead) -> Option<&SwapArea> {
     AREAS.get(usize::from(number))?.load(rcu)
 }
 
 impl SwapArea {
-    /// Pages go to the first `slots` slots of `device` but number 0 from now on, to those of higher priority first.
+    /// Pages go to the first `slots` slots of `device` but number 0 from now on, to those of higher priority first. All memory that the area needs for what it holds is taken here, so a page can go out
+    /// when there is none: 13 bytes a slot. May sleep.
     ///
     /// # Errors
     /// `NoMemory`; `Permission`: there are as many areas as there can be; `Invalid`: it has no slot.
@@ -128,6 +132,7 @@ impl SwapArea {
         let store = try_arc(Store { device, slots: SlotMap::try_new(slots)? })?;
         let bytes = u64::from(slots).saturating_mul(crate::PAGE_SIZE as u64);
         let cache = Object::try_owned_paged(1, bytes, try_box(Reader(store.clone()))?, None)?.share();
+        cache.make_places(slots.into())?;
         let mut area = try_arc(Self {
             number: AtomicU8::new(0),
             priority,
@@ -136,6 +141,7 @@ impl SwapArea {
             is_closed: AtomicBool::new(false),
             rcu: RcuHead::new(),
         })?;
+        WAS_ON.store(true, Relaxed);
         for (number, place) in (0u8..).zip(&AREAS) {
             area.number.store(number, Relaxed);
             match place.put_if_empty(area.clone()) {
@@ -194,7 +200,7 @@ impl SwapArea {
         self.is_closed.store(false, Relaxed);
     }
 
-    /// Ends the area, which is closed.
+    /// Ends the area, which is closed. One caller for an area at a time.
     ///
     /// # Errors
     /// `Busy`: a slot is taken.
@@ -207,15 +213,14 @@ impl SwapArea {
         Ok(())
     }
 
-    /// Takes a slot, whose place in the cache is made. None: there is none, or no memory, or the area is to go.
+    /// Takes a slot. None: there is none, or the area is to go.
     fn take(&self) -> Option<SlotRef> {
         let slot = self.store.slots.take()?;
         if !protocol::may_keep(&self.is_closed) {
             self.store.slots.free(slot);
             return None;
         }
-        let taken = SlotRef { area: self.number(), slot };
-        self.cache.make_place(slot.into()).is_ok().then_some(taken)
+        Some(SlotRef { area: self.number(), slot })
     }
 
     /// Writes the pages of `slots`, in ascending order, that are dirty, and gives them up. The caller has a count of each.
@@ -229,6 +234,11 @@ impl SwapArea {
     }
 }
 
+/// May a page be in swap?
+pub(crate) fn was_on() -> bool {
+    WAS_ON.load(Relaxed)
+}
+
 /// Is there an area that may have a slot?
 pub(crate) fn is_on() -> bool {
     let rcu = rcu::read();
@@ -238,18 +248,11 @@ pub(crate) fn is_on() -> bool {
 /// Takes up to `most` slots, in one area and beside each other as far as there are such.
 pub(crate) fn take_slots(most: usize) -> ArrayVec<SlotRef, AT_ONCE> {
     let mut taken: ArrayVec<SlotRef, AT_ONCE> = ArrayVec::new_const();
-    let mut areas: ArrayVec<(i32, u8), MAX_AREAS> = {
-        let rcu = rcu::read();
-        let open =
-            AREAS.iter().filter_map(|place| place.load(&rcu)).filter(|area| !area.is_closed.load(Relaxed));
-        open.map(|area| (area.priority, area.number())).collect()
-    };
-    areas.sort_unstable_by_key(|(priority, _)| core::cmp::Reverse(*priority));
-    for (_, number) in areas {
-        // Memory for the cache's tables is taken meanwhile.
-        let Some(area) = AREAS.get(usize::from(number)).and_then(|place| place.get(&rcu::read())) else {
-            continue;
-        };
+    let rcu = rcu::read();
+    let open = AREAS.iter().filter_map(|place| place.load(&rcu)).filter(|area| !area.is_closed.load(Relaxed));
+    let mut areas: ArrayVec<&SwapArea, MAX_AREAS> = open.collect();
+    areas.sort_unstable_by_key(|area| core::cmp::Reverse(area.priority));
+    for area in areas {
         while taken.len() < most.min(AT_ONCE) {
             match area.take() {
                 Some(slot) => taken.push(slot),
@@ -344,16 +347,16 @@ impl SlotRef {
     /// # Errors
     /// `Bus`: it cannot be read. `NoMemory`, `NoneBound`.
     pub(crate) fn read_into(&self, to: &mut OwnedFrame) -> Result<(), FaultError> {
-        let area = self.area().ok_or(FaultError::Bus)?;
         loop {
             {
                 let rcu = rcu::read();
-                if let Some(page) = area.cache.frame(self.slot.into()) {
+                let cached = area(self.area, &rcu).and_then(|area| area.cache.frame(self.slot.into()));
+                if let Some(page) = cached {
                     pin::copy(page, to, &rcu);
                     return Ok(());
                 }
             }
-            area.cache.fill(self.slot.into())?;
+            self.bring_in()?;
         }
     }
 }
@@ -361,6 +364,13 @@ impl SlotRef {
 /// Is the page of an entry in swap in memory, in its area's cache? Whoever asks within an RCU section may find another's.
 pub(crate) fn is_cached(place: SwapPlace) -> bool {
     area(place.area, &rcu::read()).is_some_and(|area| area.cache.frame(place.slot.into()).is_some())
+}
+
+/// Counts of the slot of an entry, whose leaf is locked.
+pub(crate) fn count_of(place: SwapPlace) -> u32 {
+    let mut counted = 0;
+    with_count(place, |count| counted = count.count());
+    counted
 }
 
 fn with_count(place: SwapPlace, f: impl FnOnce(&crate::protocol::refs::Refs)) {

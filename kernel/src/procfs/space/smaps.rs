@@ -1,6 +1,6 @@
 //! /proc/PID/smaps and smaps_rollup: how much of each mapping is in memory, and who else has it (proc_pid_smaps(5)).
 //!
-//! What Darter does not do is 0: pages are not merged (KSM) or freed lazily, none is large, and none is in swap. Every page that is mapped counts as
+//! What Darter does not do is 0: pages are not merged (KSM) or freed lazily, and none of a file is large. Every page that is mapped counts as
 //! referenced, since its entry says so from the start. Private memory is dirty; a page of a file is dirty where nothing but memory has it.
 //! The page of zeros belongs to nobody and is not counted, as on Linux.
 #![forbid(unsafe_code)]
@@ -34,12 +34,15 @@ struct Sums {
     private_dirty: u64,
     anonymous: u64,
     large: u64,
+    /// In swap.
+    swapped: u64,
     pss: u64,
     pss_dirty: u64,
     pss_anon: u64,
     pss_file: u64,
     pss_shmem: u64,
     pss_locked: u64,
+    pss_swapped: u64,
 }
 
 #[expect(
@@ -78,6 +81,10 @@ impl Sums {
     /// The pages of a mapping.
     fn gather(&mut self, space: &Space, m: &MappingInfo<'_>) {
         space.for_each_page(m.start..m.end, &mut |page| self.add(page, m.locked));
+        space.for_each_swapped(m.start..m.end, &mut |mappers| {
+            self.swapped += 1;
+            self.pss_swapped += (4096 << PSS_SHIFT) / u64::from(mappers.max(1));
+        });
         if m.object.is_none() {
             self.large += space.large_pages_in(m.start..m.end) as u64;
         }
@@ -113,8 +120,8 @@ impl Sums {
             ("FilePmdMapped:  ", 0),
             ("Shared_Hugetlb: ", 0),
             ("Private_Hugetlb: ", 0),
-            ("Swap:           ", 0),
-            ("SwapPss:        ", 0),
+            ("Swap:           ", kib(self.swapped)),
+            ("SwapPss:        ", pss(self.pss_swapped)),
             ("Locked:         ", pss(self.pss_locked)),
         ] {
             // The one name that is a letter longer has a column less.

@@ -308,7 +308,7 @@ fn memory(memory: &vm::Usage, code: usize, text: &mut Text<'_>) -> Result {
         ("VmExe:\t", code / 1024),
         ("VmLib:\t", 0),
         ("VmPTE:\t", kib(memory.tables)),
-        ("VmSwap:\t", 0),
+        ("VmSwap:\t", kib(memory.swapped)),
     ];
     for (name, value) in rows {
         text.put(name)?;

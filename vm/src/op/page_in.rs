@@ -2,7 +2,7 @@
 //!
 //! The slot is held while its page is read and copied with nothing locked, so the same entry means the same page afterwards (protocol/swap.rs).
 //!
-//! Invariants: NothingSlowUnderLeaf, CopyBeforeWrite: the page is one that nobody else has, in a leaf that may be shared; who writes it then copies the leaf as ever.
+//! Invariants: NothingSlowUnderLeaf, SlotCounted, CopyBeforeWrite: the page is one that nobody else has, in a leaf that may be shared; who writes it then copies the leaf as ever.
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,7 @@
 //!
 //! A page that anybody else refers to stays: another leaf, a pool, who copies it just now. So does what is locked in memory.
 //!
-//! Invariants: NothingSlowUnderLeaf, FreeAfterFlush, BusyWhileFlushed; protocol/swap.rs.
+//! Invariants: NothingSlowUnderLeaf, FreeAfterFlush, BusyWhileFlushed, SlotCounted.
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 

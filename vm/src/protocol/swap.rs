@@ -13,7 +13,9 @@
 //! last   forget the cache's page, free the slot
 //! ```
 //!
-//! - A slot with counts has one page for as long as it has them. So a fault that holds a count while it reads (`swap.hold`), and then finds the same entry (`swap.same`), has what the entry means.
+//! SlotCounted: a slot has one page for as long as anybody counts it, and is free when nothing of that page is left in the cache.
+//!
+//! - So a fault that holds a count while it reads (`swap.hold`), and then finds the same entry (`swap.same`), has what the entry means.
 //!   Without it the page may have come in, been written and gone out to the same slot again meanwhile.
 //! - A copy of a leaf counts each slot once more before anybody else finds the copy (`swap.count`).
 //! - What the cache has of a slot is forgotten before the slot is free (`swap.forget`): after that it would be the next owner's page.

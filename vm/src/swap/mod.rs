@@ -4,7 +4,7 @@
 //! The object's pager reads the device. Nobody maps the object: what comes in is copied from it (`op/page_in.rs`), what goes out is put into it (`op/page_out.rs`).
 //! An area is known by its number, which entries name (`vm::entry`). It stays as long as a slot of it is taken.
 //!
-//! Invariants: those of protocol/swap.rs. A [`SlotRef`] is one count of a slot: an entry's, which is taken out of the entry with it, or one that keeps the slot while somebody reads or writes its page.
+//! Invariants: SlotCounted (protocol/swap.rs). A [`SlotRef`] is one count of a slot: an entry's, which is taken out of the entry with it, or one that keeps the slot while somebody reads or writes its page.
 //! To give one up takes no lock and does not sleep.
 //!
 //! Lock order: the cache object's `change`, where pages are read or given up; nothing else is held.

@@ -3,7 +3,7 @@
 //! They lie in clusters of 64. Each CPU takes slots from a cluster of its own, in order, so pages that go out together lie beside each other, and CPUs that write pages out
 //! write no line in common but when one has used its cluster up. Slots are freed by whoever has the last count.
 //!
-//! Invariants: those of protocol/swap.rs. No locks.
+//! Invariants: SlotCounted (protocol/swap.rs); CountLocal, but where a CPU takes another cluster. No locks.
 #![forbid(unsafe_code)]
 
 use crate::protocol::refs::Refs;

@@ -19,7 +19,7 @@
 //! | pool.rs | PooledByFamily, FreeAfterFlush | pool.fits, pool.keep, pool.mark, pool.grace, leaf.grace, share.pooled |
 //! | evict.rs | ReadSlotUnderLeaf, RegisterBeforeMap, MatchBeforeClear, DirtyBeforeWritable | slot.fill, slot.look, slot.put, evict.begin, evict.tag, evict.register, evict.visit, evict.first, evict.named, evict.match, evict.again, evict.grace, evict.clean, evict.protect, evict.clear, evict.dirty, evict.let_go, evict.marks, exchange.grace, slot.exchange |
 //! | busy.rs | BusyWhileFlushed | busy.unchanged, busy.others, busy.mark, busy.own, busy.quiet, busy.rights, busy.wait, mask.flush |
-//! | swap.rs | (what a page in swap is) | swap.hold, swap.same, swap.count, swap.forget, swap.over, swap.late, swap.taken, swap.close, busy.mark |
+//! | swap.rs | SlotCounted | swap.hold, swap.same, swap.count, swap.forget, swap.over, swap.late, swap.taken, swap.close, busy.mark |
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test may die when memory is out.
 

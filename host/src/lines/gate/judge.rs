@@ -213,14 +213,6 @@ impl Rules<'_> {
         let mut verdict = Verdict::default();
         verdict.worse.extend(measured.failed.iter().cloned());
         let mut exact = |what: &str, now: f64, then: f64| {
-            if what == INTERRUPTS
-                && let Some(most) = self.allowed.interrupts(self.bench)
-            {
-                if now > most {
-                    verdict.worse.push(format!("{} {what}, {} are allowed", show(now), show(most)));
-                }
-                return;
-            }
             let room = match self.exactness {
                 Exactness::Exact => 0.0,
                 Exactness::Within(part) if what == INTERRUPTS => (then * part).max(FEW),
@@ -364,8 +356,7 @@ mod tests {
 
     fn with<T>(exactness: Exactness, then: impl FnOnce(Rules<'_>) -> T) -> T {
         let allowed =
-            Allowed::parse("[[line]]\nname = \"fine\"\nwhy = \"x\"\n[targets]\ntarget = 0.1\n[interrupts.clocked]\nmost = 0.03\nwhy = \"x\"")
-                .unwrap();
+            Allowed::parse("[[line]]\nname = \"fine\"\nwhy = \"x\"\n[targets]\ntarget = 0.1").unwrap();
         then(Rules { bench: "none", row: &known(), allowed: &allowed, exactness })
     }
 
@@ -440,18 +431,6 @@ mod tests {
             with(Exactness::Within(0.05), |rules| rules.judge(&measured)).worse.len()
         };
         assert_eq!((now("iret", 0.002), now("iret", 0.003), now("cr3", 0.002)), (0, 1, 1));
-    }
-
-    #[test]
-    fn where_the_clock_decides_what_interrupts_come_they_have_a_bound_and_no_count() {
-        let windows: &[(f64, &[(&str, u64)])] = &[(0.4, &[OLD])];
-        let now = |count| {
-            let expensive = BTreeMap::from([("locked".to_owned(), 2.0), ("iret".to_owned(), count)]);
-            let measured = Measured { expensive, ..measured(608.0, seen(windows)) };
-            with(Exactness::Exact, |rules| Rules { bench: "clocked", ..rules }.judge(&measured))
-        };
-        assert_eq!((now(0.0), now(0.03)), (Verdict::default(), Verdict::default()));
-        assert_eq!(now(0.031).worse, ["0.031 iret, 0.03 are allowed"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The two files of the gate: the table, which a program writes, and the allow-list, which people write.
 //!
 //! tests/gate/table.toml holds for each benchmark what it costs today; a change may lower it. tests/gate/allowed.toml holds the
-//! lines that may be shared for good, each with its reason, the targets of transfers, and bounds of interrupts where these are not the operation's.
+//! lines that may be shared for good, each with its reason, and the targets of transfers.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,18 +65,6 @@ pub struct Allowed {
     /// Transfers per operation, by benchmark.
     #[serde(default)]
     targets: BTreeMap<String, f64>,
-    /// By benchmark.
-    #[serde(default)]
-    interrupts: BTreeMap<String, Interrupts>,
-}
-
-/// A benchmark in which the clock decides how many interrupts come: other builds meet other ones.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Interrupts {
-    /// Per operation.
-    most: f64,
-    why: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -151,22 +139,12 @@ impl Allowed {
                 bail!("a name that allows every line is no name");
             }
         }
-        for (name, bound) in &allowed.interrupts {
-            if bound.why.trim().is_empty() {
-                bail!("{name:?} may have interrupts without a reason: say why");
-            }
-        }
         Ok(allowed)
     }
 
     /// The transfers per operation that this benchmark is to have at most, where somebody said so.
     pub fn target(&self, benchmark: &str) -> Option<f64> {
         self.targets.get(benchmark).copied()
-    }
-
-    /// The interrupts per operation that this benchmark may have at most, where the table's count is no rule for it.
-    pub fn interrupts(&self, benchmark: &str) -> Option<f64> {
-        self.interrupts.get(benchmark).map(|bound| bound.most)
     }
 
     /// Why this benchmark may share this line, if it may.
@@ -214,8 +192,6 @@ mod tests {
             "[[line]]\nname = \"a\"",
             "[[line]]\nname = \"a\"\nwhy = \" \"",
             "[[line]]\nname = \"*\"\nwhy = \"x\"",
-            "[interrupts.a]\nmost = 1.0",
-            "[interrupts.a]\nmost = 1.0\nwhy = \" \"",
         ] {
             assert!(Allowed::parse(wrong).is_err(), "{wrong}");
         }

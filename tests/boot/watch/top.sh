@@ -23,7 +23,7 @@ expect 'status with --json' "$?" 0
 execs=$(sed 's/.*"seconds":\([0-9.e-]*\),"total":{[^}]*"execs":\([0-9.e-]*\).*/\1 \2/' "$work/out" | awk '{ sum += $1 * $2 } END { printf "%.0f\n", sum }')
 [ "$execs" -ge 395 ] && [ "$execs" -le 405 ] || { echo "400 programs were shown as $execs: $(cat "$work/out")"; status=1; }
 
-# What is sorted and left out on a screen is so in JSON: CPU 1 is first, or alone.
+# --sort holds for JSON too: the busy CPU comes first.
 "$DARTER" top --kernel "$DARTER_KERNEL" --cpus 2 --timeout 60 --interval 0.5 --json --sort user -- \
     taskset 2 sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done' >"$work/out" 2>"$work/err" </dev/null
 expect 'status of what is sorted' "$?" 0
